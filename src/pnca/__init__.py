@@ -1,0 +1,39 @@
+"""Classifiers that know when they do not know, from a hundred labels.
+
+>>> from pnca import PNCAClassifier
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pnca.estimators import (
+        BNNClassifier,
+        DNNClassifier,
+        EnsembleClassifier,
+        NCAClassifier,
+        PNCAClassifier,
+        paper_settings,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BNNClassifier",
+    "DNNClassifier",
+    "EnsembleClassifier",
+    "NCAClassifier",
+    "PNCAClassifier",
+    "paper_settings",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    # Estimators load torch and scikit-learn, which `pnca --help` should not wait for.
+    if name in __all__:
+        return getattr(import_module("pnca.estimators"), name)
+    raise AttributeError(f"module 'pnca' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,14 @@
+"""The scikit-learn face of the models: fit, predict_proba, evidence. No formulas here."""
+
+from pnca.estimators.neighbour import NCAClassifier, PNCAClassifier
+from pnca.estimators.paper import paper_settings
+from pnca.estimators.softmax import BNNClassifier, DNNClassifier, EnsembleClassifier
+
+__all__ = [
+    "BNNClassifier",
+    "DNNClassifier",
+    "EnsembleClassifier",
+    "NCAClassifier",
+    "PNCAClassifier",
+    "paper_settings",
+]

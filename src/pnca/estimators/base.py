@@ -1,0 +1,259 @@
+"""What all five classifiers share: checking data, building particles, training, predicting in chunks."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from pnca.estimators._compat import Interval, StrOptions, fit_context
+from pnca.exceptions import InvalidInputError
+from pnca.networks import MLP, ParticleNetwork, StackedModule
+from pnca.training.batches import Indices
+from pnca.training.devices import resolve_device
+from pnca.training.loop import Evaluation, train
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+FloatArray = NDArray[np.float64]
+
+#: Rows that pass through the networks at once in prediction. It bounds memory; results do not depend on it.
+PREDICTION_ROWS = 1024
+
+
+class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+    """Base of the classifiers: m networks ("particles") trained as one stacked program.
+
+    A subclass says what the particles learn (``_objective``), in which direction they move
+    (``_direction``), and how their outputs become probabilities (``_log_probabilities``).
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012  (scikit-learn's protocol)
+        "hidden_layer_sizes": ["array-like"],
+        "module": [callable, None],
+        "max_epochs": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "device": [str],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    hidden_layer_sizes: tuple[int, ...]
+    module: Any
+    max_epochs: int
+    learning_rate: float
+    batch_size: int | None
+    class_weight: dict[Any, float] | str | None
+    device: str
+    random_state: Any
+    verbose: bool | int
+
+    @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on labelled examples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or (n, ...) if ``module`` is given
+            Inputs, finite.
+        y : array-like of shape (n,)
+            Labels of any type scikit-learn accepts; at least two classes.
+
+        Returns
+        -------
+        self
+        """
+        inputs, labels = self._check_training_data(X, y)
+        rng = check_random_state(self.random_state)
+        generator = torch.Generator().manual_seed(int(rng.randint(2**31)))
+        device = resolve_device(self.device)
+        self.network_ = self._build_network(inputs)
+        particles = self.network_.draw(self._n_particles, generator)
+        self._prepare(labels, generator)
+
+        x, t = torch.from_numpy(inputs).to(device), torch.from_numpy(labels).to(device)
+        weights = torch.from_numpy(self.class_weight_[labels]).to(x)
+        with _seeded(int(rng.randint(2**31)), device):
+            trained, history = train(
+                particles.to(device),
+                lambda w, i: self._objective(self.network_(w, x[i], training=True), t[i], weights[i]),
+                self._direction,
+                lambda: self._batches(labels, rng),
+                max_epochs=self.max_epochs,
+                learning_rate=self.learning_rate,
+                verbose=bool(self.verbose),
+                description=type(self).__name__,
+            )
+        self.particles_ = trained.cpu().numpy()
+        self.history_ = history.as_dict()
+        self.n_iter_ = len(history.loss)
+        self._remember(inputs, labels)
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Predict the most probable class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or (n, ...)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        log_probabilities = self.predict_log_proba(X)
+        labels: NDArray[Any] = self.classes_[log_probabilities.argmax(axis=1)]
+        return labels
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Predict the probability of each class, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or (n, ...)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+            Rows sum to one.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: ArrayLike) -> FloatArray:
+        """Predict the logarithm of the probability of each class.
+
+        Exact where :meth:`predict_proba` underflows to zero.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or (n, ...)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        with torch.no_grad():
+            chunks = [self._log_probabilities(outputs).cpu() for outputs in self._outputs(X)]
+        # Normalised once more in float64, so that rows sum to one whatever the network's precision.
+        return torch.cat(chunks).double().log_softmax(dim=1).numpy()
+
+    @property
+    def _n_particles(self) -> int:
+        return 1
+
+    @property
+    @abstractmethod
+    def _n_outputs(self) -> int:
+        """Width of the network's last layer."""
+
+    @abstractmethod
+    def _objective(self, outputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
+        """Evaluate the outputs (m, n, n_outputs) of a batch, its labels (n,) and its weights (n,)."""
+
+    @abstractmethod
+    def _log_probabilities(self, outputs: Tensor) -> Tensor:
+        """Log class probabilities (n, c) from the outputs (m, n, n_outputs)."""
+
+    @abstractmethod
+    def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
+        """Batches of one epoch."""
+
+    def _direction(self, particles: Tensor, gradients: Tensor) -> Tensor:
+        """Direction (m, p) that is descended; plain gradients unless a model says otherwise."""
+        return gradients
+
+    def _prepare(self, labels: NDArray[np.int64], generator: torch.Generator) -> None:
+        """Set what the objective needs besides the particles."""
+
+    def _remember(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
+        """Keep what prediction needs besides the particles."""
+
+    def _check_training_data(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Validate X and y; set ``classes_``, ``class_weight_`` and ``input_shape_``."""
+        inputs: NDArray[np.float32]
+        inputs, targets = validate_data(
+            self, _off_device(X), _off_device(y), dtype=np.float32, order="C", allow_nd=self.module is not None
+        )
+        check_classification_targets(targets)
+        n = len(inputs)
+        if n < 3:
+            raise InvalidInputError(f"fit needs at least 3 examples; got n_samples={n}.")
+        self.classes_, labels = np.unique(targets, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InvalidInputError(
+                f"fit needs examples of at least 2 classes; all {n} belong to one class, {self.classes_[0]!r}."
+            )
+        self.input_shape_ = inputs.shape[1:]
+        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=targets)
+        # Weights are relative: with a mean of one, learning_rate and background keep their meaning.
+        self.class_weight_ = weights * n / weights[labels].sum()
+        return inputs, labels.astype(np.int64)
+
+    def _check_inputs(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Validate X for prediction; float32 like the training data, whatever it was stored as."""
+        check_is_fitted(self)
+        inputs: NDArray[np.float32] = validate_data(
+            self, _off_device(X), dtype=np.float32, order="C", allow_nd=self.module is not None, reset=False
+        )
+        if inputs.shape[1:] != self.input_shape_:
+            raise InvalidInputError(
+                f"X has inputs of shape {inputs.shape[1:]}, but {type(self).__name__} was fitted on inputs of "
+                f"shape {self.input_shape_}."
+            )
+        return inputs
+
+    def _build_network(self, inputs: NDArray[np.float32]) -> ParticleNetwork:
+        if self.module is not None:
+            sample = torch.from_numpy(inputs[:2])
+            return StackedModule(self.module, sample=sample, n_outputs=self._module_head)
+        sizes = [int(size) for size in self.hidden_layer_sizes]
+        if any(size < 1 for size in sizes):
+            raise InvalidInputError(
+                f"hidden_layer_sizes must hold positive whole numbers; got {self.hidden_layer_sizes!r}."
+            )
+        return MLP([inputs.shape[1], *sizes, self._n_outputs])
+
+    @property
+    def _module_head(self) -> int | None:
+        """Width of the linear layer that follows a user's module, if one does."""
+        return None
+
+    def _outputs(self, X: ArrayLike) -> Iterator[Tensor]:
+        """Outputs (m, chunk, n_outputs) of all particles, a chunk of rows at a time."""
+        inputs = self._check_inputs(X)
+        device = resolve_device(self.device)
+        dtype = self.network_.prediction_dtype if device.type != "mps" else torch.float32
+        particles = torch.from_numpy(self.particles_).to(device, dtype)
+        for start in range(0, len(inputs), PREDICTION_ROWS):
+            chunk = torch.from_numpy(inputs[start : start + PREDICTION_ROWS]).to(device, dtype)
+            yield self.network_(particles, chunk)
+
+
+def _off_device(array: ArrayLike) -> ArrayLike:
+    """Let a torch tensor in from any device."""
+    return array.detach().cpu().numpy() if isinstance(array, Tensor) else array
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed what a module draws by itself (dropout), and leave the user's generators as they were."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield

@@ -1,0 +1,363 @@
+"""Neighbour classifiers: NCA and PNCA predict by the share of kernel mass each class receives."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from pnca.estimators._compat import Interval, StrOptions
+from pnca.estimators.base import FloatArray, ParticleClassifier
+from pnca.exceptions import InvalidInputError
+from pnca.maths.features import orthogonal_frequencies
+from pnca.maths.neighbours import class_log_masses, log_class_probabilities, log_neighbour_shares
+from pnca.maths.pnca import (
+    functional_gradient,
+    log_approximate_kernel,
+    log_expected_kernel,
+    log_leave_one_out_probabilities,
+    pnca_loss,
+)
+from pnca.training.batches import Indices, partnered_batches
+from pnca.training.loop import Evaluation
+
+#: Frequencies per latent dimension in the random features (the paper uses "10 d features").
+N_FEATURE_BLOCKS = 10
+
+
+class _NeighbourClassifier(ParticleClassifier):
+    """Particles that embed; classes compete for kernel mass in the latent space."""
+
+    _parameter_constraints = {  # noqa: RUF012
+        **ParticleClassifier._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "bandwidth": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    n_components: int
+    bandwidth: float
+    kernel: str = "exact"
+    background: float = 0.0
+
+    def embed(self, X: ArrayLike) -> FloatArray:
+        """Embed inputs with every particle.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or (n, ...)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (m, n, d)
+            For input i, the m points ``[:, i]`` are its distribution in the latent space.
+        """
+        with torch.no_grad():
+            return _join([outputs for outputs in self._outputs(X)], dim=1)
+
+    def evidence(self, X: ArrayLike) -> FloatArray:
+        """Log of the total kernel mass an input receives: larger means more familiar.
+
+        A density-like score: it falls as an input moves away from all training examples,
+        which the class probabilities alone do not show.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or (n, ...)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        with torch.no_grad():
+            return _join([self._log_masses(outputs).logsumexp(dim=1) for outputs in self._outputs(X)])
+
+    def neighbors(self, X: ArrayLike, k: int | None = None) -> tuple[NDArray[np.int64], FloatArray]:
+        """Find the training examples behind each prediction, largest share first.
+
+        The shares of the examples of a class sum to its predicted probability, less what the
+        background mass adds. With no background and ``k=None`` they sum to one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or (n, ...)
+            Inputs.
+        k : int or None
+            Number of neighbours; None returns all training examples.
+
+        Returns
+        -------
+        indices : ndarray of shape (n, k)
+            Rows of the training data.
+        shares : ndarray of shape (n, k)
+            The shares q_ij of those examples, each at most one.
+        """
+        support = self._outputs(X)
+        indices, shares = [], []
+        with torch.no_grad():
+            for outputs in support:
+                k = self._check_k(k)
+                log_shares = log_neighbour_shares(
+                    self._log_kernel_to_support(outputs), self.background, self._log_weights(outputs)
+                )
+                largest = log_shares.sort(dim=1, descending=True, stable=True)
+                indices.append(largest.indices[:, :k])
+                shares.append(largest.values[:, :k].exp())
+        return torch.cat(indices).cpu().numpy(), _join(shares)
+
+    @property
+    def _n_outputs(self) -> int:
+        return self.n_components
+
+    def _prepare(self, labels: NDArray[np.int64], generator: torch.Generator) -> None:
+        counts = np.bincount(labels)
+        if counts.max() < 2:
+            raise InvalidInputError("Every class has a single example; at least one class needs two.")
+        if counts.min() < 2:
+            names = ", ".join(repr(name) for name in self.classes_[counts < 2])
+            warnings.warn(
+                f"Class {names} has a single example: it can be predicted, but nothing is learnt from it.",
+                stacklevel=3,
+            )
+        weights = self.class_weight_ * counts
+        self.class_prior_ = weights / weights.sum()
+        if self.kernel == "orthogonal":
+            frequencies = orthogonal_frequencies(
+                self._latent_dimension, N_FEATURE_BLOCKS, self.bandwidth, generator
+            )
+            self.frequencies_ = frequencies.numpy()
+
+    @property
+    def _latent_dimension(self) -> int:
+        return getattr(self.network_, "n_features", self.n_components)
+
+    def _remember(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
+        self.support_labels_ = labels
+        self.support_embeddings_ = self.embed(inputs)
+
+    def _objective(self, outputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
+        log_probabilities = log_leave_one_out_probabilities(
+            self._log_kernel(outputs, outputs),
+            labels,
+            torch.from_numpy(self.class_prior_).to(outputs).log(),
+            self.background,
+            _safe_log(weights),
+        )
+        # An example without a partner of its class in the batch has nothing to learn from.
+        has_partner = labels.bincount(minlength=len(self.classes_))[labels] > 1
+        loss = pnca_loss(log_probabilities, labels, weights * has_partner)
+        n_correct = (log_probabilities.detach().argmax(dim=1) == labels).sum()
+        return Evaluation(loss, loss.detach() / len(labels), n_correct)
+
+    def _log_probabilities(self, outputs: Tensor) -> Tensor:
+        log_prior = torch.from_numpy(self.class_prior_).to(outputs).log()
+        return log_class_probabilities(self._log_masses(outputs), self.background, log_prior)
+
+    def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
+        return partnered_batches(labels, self.batch_size, rng)
+
+    def _log_kernel(self, a: Tensor, b: Tensor) -> Tensor:
+        """Log kernel (n_a, n_b) between embeddings (m, n_a, d) and (m, n_b, d)."""
+        if self.kernel == "orthogonal":
+            return log_approximate_kernel(a, b, torch.from_numpy(self.frequencies_).to(a))
+        return log_expected_kernel(a, b, self.bandwidth)
+
+    def _log_kernel_to_support(self, outputs: Tensor) -> Tensor:
+        return self._log_kernel(outputs, torch.from_numpy(self.support_embeddings_).to(outputs))
+
+    def _log_weights(self, like: Tensor) -> Tensor:
+        return _safe_log(torch.from_numpy(self.class_weight_[self.support_labels_]).to(like))
+
+    def _log_masses(self, outputs: Tensor) -> Tensor:
+        labels = torch.from_numpy(self.support_labels_).to(outputs.device)
+        log_kernel = self._log_kernel_to_support(outputs)
+        return class_log_masses(log_kernel, labels, len(self.classes_), self._log_weights(outputs))
+
+    def _check_k(self, k: int | None) -> int:
+        n = len(self.support_labels_)
+        if k is not None and not (isinstance(k, Integral) and 1 <= k <= n):
+            raise InvalidInputError(f"k must be a whole number from 1 to {n}, the training examples; got {k!r}.")
+        return n if k is None else int(k)
+
+
+class NCAClassifier(_NeighbourClassifier):
+    """Neighbourhood component analysis with a network: one particle, the exact kernel.
+
+    Parameters
+    ----------
+    n_components : int
+        Dimension d of the latent space; ignored if ``module`` is given.
+    bandwidth : float
+        h in the latent kernel exp(-||z - z'||^2 / h).
+    hidden_layer_sizes : sequence of int
+        Widths of the hidden layers (ReLU).
+    module : nn.Module, callable or None
+        Replaces the layers: a callable that builds a module, or an instance whose trainable
+        layers are drawn anew. It maps (n, ...) to the latent space (n, d).
+    max_epochs : int
+        Passes over the training data.
+    learning_rate : float
+        Step size of Nadam.
+    batch_size : int or None
+        Examples per step, which are then each other's neighbours; None takes all, as the paper does.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, in the loss and in the kernel mass: like repeating examples.
+    device : str
+        ``"auto"`` (a CUDA GPU if there is one), ``"cpu"``, ``"cuda"``, ...
+    random_state : int, RandomState or None
+        Seed of everything random.
+    verbose : bool
+        Show a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (c,)
+        The labels, in the order of the columns of :meth:`predict_proba`.
+    particles_ : ndarray of shape (m, p)
+        The trained parameters; m is one here.
+    support_embeddings_ : ndarray of shape (m, n, d)
+        The training examples in the latent space.
+    support_labels_ : ndarray of shape (n,)
+        Their classes, as positions in ``classes_``.
+    class_prior_ : ndarray of shape (c,)
+        Weighted share of each class in the training data.
+    history_ : dict
+        ``loss`` and ``accuracy`` (both leave-one-out) in each epoch.
+    n_iter_ : int
+        Epochs run.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = NCAClassifier(random_state=0).fit(X, y)
+    >>> bool(model.evidence(X).min() > model.evidence(X + 100).max())
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_components: int = 10,
+        bandwidth: float = 2.0,
+        hidden_layer_sizes: tuple[int, ...] = (200, 200),
+        module: Any = None,  # noqa: ANN401
+        max_epochs: int = 100,
+        learning_rate: float = 1e-3,
+        batch_size: int | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        device: str = "auto",
+        random_state: Any = None,  # noqa: ANN401
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.bandwidth = bandwidth
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.module = module
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.class_weight = class_weight
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+class PNCAClassifier(_NeighbourClassifier):
+    """Probabilistic neighbourhood component analysis.
+
+    Every input becomes a cloud of m points in a latent space, one from each particle. Inputs
+    are compared by the expected kernel between their clouds, and a class is as probable as
+    the share of kernel mass its training examples receive. ``pnca.paper_settings("PNCA")``
+    gives the arguments of the paper.
+
+    Parameters
+    ----------
+    n_particles : int
+        Number of networks m.
+    kernel : "exact" or "orthogonal"
+        The expected kernel itself, or the paper's orthogonal random features of it with ReLU.
+    background : float
+        Kernel mass that belongs to no example and is split among the classes as in the training
+        data. Far from all examples it decides, so the prediction tends to the class shares
+        instead of the least distant class. Zero is the paper.
+    n_components, bandwidth, hidden_layer_sizes, module, max_epochs, learning_rate
+        See :class:`NCAClassifier`.
+    batch_size, class_weight, device, random_state, verbose
+        See :class:`NCAClassifier`.
+
+    Attributes
+    ----------
+    classes_, particles_, support_embeddings_, support_labels_, class_prior_, history_, n_iter_
+        See :class:`NCAClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = PNCAClassifier(random_state=0).fit(X, y)
+    >>> model.predict_proba(X[:1] + 1000).round(2)
+    array([[0.33, 0.33, 0.33]])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **_NeighbourClassifier._parameter_constraints,
+        "n_particles": [Interval(Integral, 1, None, closed="left")],
+        "kernel": [StrOptions({"exact", "orthogonal"})],
+        "background": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_particles: int = 10,
+        n_components: int = 10,
+        bandwidth: float = 4.0,
+        kernel: str = "exact",
+        background: float = 0.1,
+        hidden_layer_sizes: tuple[int, ...] = (200, 200),
+        module: Any = None,  # noqa: ANN401
+        max_epochs: int = 100,
+        learning_rate: float = 1e-3,
+        batch_size: int | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        device: str = "auto",
+        random_state: Any = None,  # noqa: ANN401
+        verbose: bool = False,
+    ) -> None:
+        self.n_particles = n_particles
+        self.n_components = n_components
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.background = background
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.module = module
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.class_weight = class_weight
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def _n_particles(self) -> int:
+        return self.n_particles
+
+    def _direction(self, particles: Tensor, gradients: Tensor) -> Tensor:
+        return functional_gradient(particles, gradients)
+
+
+def _safe_log(weights: Tensor) -> Tensor:
+    """Logarithm of class weights, of which a user may set some to zero."""
+    return weights.clamp_min(1e-30).log()
+
+
+def _join(chunks: list[Tensor], dim: int = 0) -> FloatArray:
+    return torch.cat(chunks, dim=dim).cpu().double().numpy()

@@ -1,0 +1,55 @@
+"""The constructor arguments that make each model the paper's."""
+
+from typing import Any
+
+from pnca.exceptions import InvalidInputError
+
+_SHARED = {"max_epochs": 100, "learning_rate": 1e-3}
+_SOFTMAX = {"batch_size": 20}
+_NEIGHBOUR = {"batch_size": None}
+
+_MODELS: dict[str, dict[str, Any]] = {
+    "DNN": {**_SOFTMAX},
+    "Ensemble": {**_SOFTMAX, "n_particles": 10},
+    "BNN": {**_SOFTMAX, "n_particles": 10, "prior_precision": 1.0, "update": "svgd"},
+    "NCA": {**_NEIGHBOUR, "bandwidth": 2.0},
+    "PNCA": {**_NEIGHBOUR, "bandwidth": 4.0, "n_particles": 10, "kernel": "orthogonal", "background": 0.0},
+}
+
+# MNIST: two hidden layers. COVID: one linear layer on frozen ResNet-50 features.
+_EXPERIMENTS: dict[str, dict[str, Any]] = {
+    "mnist": {"hidden_layer_sizes": (200, 200), "n_components": 10},
+    "covid": {"hidden_layer_sizes": (), "n_components": 2},
+}
+
+
+def paper_settings(model: str, experiment: str = "mnist") -> dict[str, Any]:
+    """Return the arguments with which a model is the one in the paper.
+
+    Parameters
+    ----------
+    model : str
+        ``"PNCA"``, ``"NCA"``, ``"DNN"``, ``"BNN"`` or ``"Ensemble"``.
+    experiment : str
+        ``"mnist"`` or ``"covid"``.
+
+    Returns
+    -------
+    dict
+        Keyword arguments for the model's constructor.
+
+    Examples
+    --------
+    >>> paper_settings("NCA", "covid")["n_components"]
+    2
+    """
+    if model not in _MODELS:
+        raise InvalidInputError(f"Unknown model {model!r}; the paper's models are {', '.join(_MODELS)}.")
+    if experiment not in _EXPERIMENTS:
+        raise InvalidInputError(
+            f"Unknown experiment {experiment!r}; the paper's experiments are {', '.join(_EXPERIMENTS)}."
+        )
+    settings = {**_SHARED, **_EXPERIMENTS[experiment], **_MODELS[model]}
+    if model not in ("NCA", "PNCA"):
+        del settings["n_components"]
+    return settings

@@ -1,0 +1,231 @@
+"""Softmax classifiers: one network, an ensemble, and a Bayesian network trained by SVGD."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pnca.estimators._compat import Interval, StrOptions
+from pnca.estimators.base import ParticleClassifier
+from pnca.maths.likelihood import cross_entropy, log_mean_probabilities, posterior_scores
+from pnca.maths.stein import svgd_direction, svgd_direction_as_published
+from pnca.training.batches import Indices, shuffled_batches
+from pnca.training.loop import Evaluation
+
+
+class _SoftmaxClassifier(ParticleClassifier):
+    """Particles that each minimise their own cross-entropy, and are averaged to predict."""
+
+    @property
+    def _n_outputs(self) -> int:
+        return len(self.classes_)
+
+    @property
+    def _module_head(self) -> int | None:
+        return len(self.classes_)
+
+    def _objective(self, outputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
+        losses = cross_entropy(outputs, labels, weights)
+        predicted = log_mean_probabilities(outputs.detach()).argmax(dim=1)
+        return Evaluation(losses.sum(), losses.detach().mean(), (predicted == labels).sum())
+
+    def _log_probabilities(self, outputs: Tensor) -> Tensor:
+        return log_mean_probabilities(outputs)
+
+    def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
+        return shuffled_batches(len(labels), self.batch_size, rng)
+
+
+class DNNClassifier(_SoftmaxClassifier):
+    """One neural network with a softmax output: the paper's DNN.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : sequence of int
+        Widths of the hidden layers (ReLU).
+    module : nn.Module, callable or None
+        Replaces the layers: a callable that builds a module, or an instance whose trainable
+        layers are drawn anew. It maps (n, ...) to (n, d); a linear layer to the classes follows.
+    max_epochs : int
+        Passes over the training data.
+    learning_rate : float
+        Step size of Nadam.
+    batch_size : int or None
+        Examples per step; None takes all.
+    class_weight : dict, "balanced" or None
+        Weights of the classes in the loss.
+    device : str
+        ``"auto"`` (a CUDA GPU if there is one), ``"cpu"``, ``"cuda"``, ...
+    random_state : int, RandomState or None
+        Seed of the initial weights and the order of the examples.
+    verbose : bool
+        Show a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (c,)
+        The labels, in the order of the columns of :meth:`predict_proba`.
+    particles_ : ndarray of shape (m, p)
+        The trained parameters; m is one here.
+    history_ : dict
+        ``loss`` and ``accuracy`` on the training data in each epoch.
+    n_iter_ : int
+        Epochs run.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> DNNClassifier(random_state=0).fit(X, y).predict_proba(X[:1]).round(2)
+    array([[1., 0., 0.]])
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden_layer_sizes: tuple[int, ...] = (200, 200),
+        module: Any = None,  # noqa: ANN401
+        max_epochs: int = 100,
+        learning_rate: float = 1e-3,
+        batch_size: int | None = 20,
+        class_weight: dict[Any, float] | str | None = None,
+        device: str = "auto",
+        random_state: Any = None,  # noqa: ANN401
+        verbose: bool = False,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.module = module
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.class_weight = class_weight
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+class EnsembleClassifier(_SoftmaxClassifier):
+    """Several networks from different initial weights, their probabilities averaged: a deep ensemble.
+
+    Parameters
+    ----------
+    n_particles : int
+        Number of networks m.
+    hidden_layer_sizes, module, max_epochs, learning_rate, batch_size
+        See :class:`DNNClassifier`.
+    class_weight, device, random_state, verbose
+        See :class:`DNNClassifier`.
+
+    Attributes
+    ----------
+    classes_, particles_, history_, n_iter_
+        See :class:`DNNClassifier`.
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **ParticleClassifier._parameter_constraints,
+        "n_particles": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_particles: int = 10,
+        hidden_layer_sizes: tuple[int, ...] = (200, 200),
+        module: Any = None,  # noqa: ANN401
+        max_epochs: int = 100,
+        learning_rate: float = 1e-3,
+        batch_size: int | None = 20,
+        class_weight: dict[Any, float] | str | None = None,
+        device: str = "auto",
+        random_state: Any = None,  # noqa: ANN401
+        verbose: bool = False,
+    ) -> None:
+        self.n_particles = n_particles
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.module = module
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.class_weight = class_weight
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def _n_particles(self) -> int:
+        return self.n_particles
+
+
+class BNNClassifier(EnsembleClassifier):
+    """A Bayesian neural network: particles moved by Stein variational gradient descent.
+
+    Parameters
+    ----------
+    n_particles : int
+        Number of particles m that stand for the posterior.
+    prior_precision : float
+        Precision of the Gaussian prior on every parameter.
+    update : "svgd" or "as_published"
+        ``"svgd"`` is Liu & Wang's direction. ``"as_published"`` has the repulsion reversed, as in
+        the code behind the PNCA paper, and serves to reproduce it.
+    hidden_layer_sizes, module, max_epochs, learning_rate, batch_size
+        See :class:`DNNClassifier`.
+    class_weight, device, random_state, verbose
+        See :class:`DNNClassifier`.
+
+    Attributes
+    ----------
+    classes_, particles_, history_, n_iter_
+        See :class:`DNNClassifier`.
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **EnsembleClassifier._parameter_constraints,
+        "prior_precision": [Interval(Real, 0, None, closed="left")],
+        "update": [StrOptions({"svgd", "as_published"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_particles: int = 10,
+        prior_precision: float = 1.0,
+        update: str = "svgd",
+        hidden_layer_sizes: tuple[int, ...] = (200, 200),
+        module: Any = None,  # noqa: ANN401
+        max_epochs: int = 100,
+        learning_rate: float = 1e-3,
+        batch_size: int | None = 20,
+        class_weight: dict[Any, float] | str | None = None,
+        device: str = "auto",
+        random_state: Any = None,  # noqa: ANN401
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            n_particles=n_particles,
+            hidden_layer_sizes=hidden_layer_sizes,
+            module=module,
+            max_epochs=max_epochs,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            class_weight=class_weight,
+            device=device,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.prior_precision = prior_precision
+        self.update = update
+
+    def _prepare(self, labels: NDArray[np.int64], generator: torch.Generator) -> None:
+        self.n_samples_fit_ = len(labels)
+
+    def _direction(self, particles: Tensor, gradients: Tensor) -> Tensor:
+        scores = posterior_scores(particles, gradients, self.n_samples_fit_, self.prior_precision)
+        stein = svgd_direction if self.update == "svgd" else svgd_direction_as_published
+        return stein(particles, scores).neg_()

@@ -1,0 +1,38 @@
+"""Arrays in, numbers out: metrics that know no estimator."""
+
+from pnca.evaluation.classification import (
+    accuracy,
+    balanced_accuracy,
+    brier_score,
+    expected_calibration_error,
+    negative_log_likelihood,
+)
+from pnca.evaluation.confidence import (
+    ConfidenceCurve,
+    accuracy_vs_confidence,
+    count_vs_confidence,
+    share_above,
+)
+from pnca.evaluation.ood import ood_aupr, ood_auroc, ood_fpr95
+from pnca.evaluation.selective import augrc, aurc, coverage_at_risk, risk_at_coverage
+from pnca.evaluation.summary import summarise
+
+__all__ = [
+    "ConfidenceCurve",
+    "accuracy",
+    "accuracy_vs_confidence",
+    "augrc",
+    "aurc",
+    "balanced_accuracy",
+    "brier_score",
+    "count_vs_confidence",
+    "coverage_at_risk",
+    "expected_calibration_error",
+    "negative_log_likelihood",
+    "ood_aupr",
+    "ood_auroc",
+    "ood_fpr95",
+    "risk_at_coverage",
+    "share_above",
+    "summarise",
+]

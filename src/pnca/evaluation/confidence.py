@@ -1,0 +1,144 @@
+"""Curves over a confidence threshold: what is kept, and how good it is (Ovadia et al., NeurIPS 2019).
+
+The confidence of an example is its largest class probability. A threshold keeps the examples at or above it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pnca.evaluation._validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_fraction,
+    check_labels_and_probabilities,
+    check_probabilities,
+    check_thresholds,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceCurve:
+    """A quantity as a function of the confidence threshold.
+
+    Parameters
+    ----------
+    thresholds : ndarray of shape (t,)
+        Confidence levels, in the order asked for.
+    values : ndarray of shape (t,)
+        The quantity at each threshold.
+
+    Examples
+    --------
+    >>> ConfidenceCurve(np.array([0.0, 1.0]), np.array([7, 2])).values
+    array([7, 2])
+    """
+
+    thresholds: FloatArray
+    values: FloatArray | IntArray
+
+
+def accuracy_vs_confidence(
+    labels: ArrayLike, probabilities: ArrayLike, thresholds: ArrayLike | None = None
+) -> ConfidenceCurve:
+    r"""Accuracy among the examples that are at least so confident.
+
+    .. math:: a(\tau) = \frac{\sum_i \mathbf{1}[\hat y_i = y_i,\, \max_k p_{ik} \ge \tau]}
+                             {\sum_i \mathbf{1}[\max_k p_{ik} \ge \tau]},
+              \qquad \hat y_i = \arg\max_k p_{ik}
+
+    Parameters
+    ----------
+    labels : array-like of int, shape (n,)
+        Column numbers :math:`y_i` of the true classes.
+    probabilities : array-like of shape (n, c)
+        Class probabilities :math:`p_{ik}`.
+    thresholds : array-like of shape (t,), optional
+        Confidence levels :math:`\tau`; by default 0, 0.05, ..., 1.
+
+    Returns
+    -------
+    ConfidenceCurve
+        Accuracies; NaN where no example is confident enough.
+
+    Examples
+    --------
+    >>> accuracy_vs_confidence([0, 1], [[0.9, 0.1], [0.6, 0.4]], thresholds=[0.5, 0.8, 1.0]).values
+    array([0.5, 1. , nan])
+    """
+    true, proba = check_labels_and_probabilities(labels, probabilities)
+    levels = _thresholds_or_default(thresholds)
+    kept = _kept(proba, levels)  # (t, n)
+    n_kept = kept.sum(axis=1)  # (t,)
+    n_correct = (kept & (proba.argmax(axis=1) == true)).sum(axis=1)  # (t,)
+    values = np.divide(n_correct, n_kept, out=np.full(len(levels), np.nan), where=n_kept > 0)
+    return ConfidenceCurve(levels, values)
+
+
+def count_vs_confidence(probabilities: ArrayLike, thresholds: ArrayLike | None = None) -> ConfidenceCurve:
+    r"""Count the examples that are at least so confident.
+
+    .. math:: n(\tau) = \sum_i \mathbf{1}[\max_k p_{ik} \ge \tau]
+
+    On out-of-distribution data a trustworthy model falls to zero early.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n, c)
+        Class probabilities :math:`p_{ik}`.
+    thresholds : array-like of shape (t,), optional
+        Confidence levels :math:`\tau`; by default 0, 0.05, ..., 1.
+
+    Returns
+    -------
+    ConfidenceCurve
+        Counts, as integers.
+
+    Examples
+    --------
+    >>> count_vs_confidence([[0.9, 0.1], [0.6, 0.4]], thresholds=[0.5, 0.8, 1.0]).values
+    array([2, 1, 0])
+    """
+    proba = check_probabilities(probabilities)
+    levels = _thresholds_or_default(thresholds)
+    return ConfidenceCurve(levels, _kept(proba, levels).sum(axis=1))
+
+
+def share_above(probabilities: ArrayLike, threshold: float = 0.9) -> float:
+    r"""Share of the examples whose confidence exceeds a threshold.
+
+    .. math:: \frac{1}{n} \sum_i \mathbf{1}[\max_k p_{ik} > \tau]
+
+    The inequality is strict, unlike that of the two curves.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n, c)
+        Class probabilities :math:`p_{ik}`.
+    threshold : float, default=0.9
+        Confidence level :math:`\tau`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> share_above([[0.95, 0.05], [0.9, 0.1]])
+    0.5
+    """
+    proba = check_probabilities(probabilities)
+    return float((proba.max(axis=1) > check_fraction("threshold", threshold)).mean())
+
+
+def _thresholds_or_default(thresholds: ArrayLike | None) -> FloatArray:
+    # Dividing gives the float64 nearest to each decimal; linspace(0, 1, 21) holds 0.15000000000000002.
+    return np.arange(21) / 20 if thresholds is None else check_thresholds(thresholds)
+
+
+def _kept(proba: FloatArray, levels: FloatArray) -> BoolArray:
+    kept: BoolArray = proba.max(axis=1)[None, :] >= levels[:, None]  # (t, n)
+    return kept

@@ -1,0 +1,52 @@
+"""The usual row of a results table."""
+
+from numpy.typing import ArrayLike
+
+from pnca.evaluation._validation import check_labels_and_probabilities
+from pnca.evaluation.classification import (
+    accuracy,
+    balanced_accuracy,
+    brier_score,
+    expected_calibration_error,
+    negative_log_likelihood,
+)
+from pnca.evaluation.selective import augrc, aurc
+
+
+def summarise(labels: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
+    r"""Score class probabilities in every way that needs only the true labels.
+
+    The selective scores ``aurc`` and ``augrc`` rank the predictions by their confidence
+    :math:`\max_k p_{ik}`, whose mean is ``mean_confidence``.
+
+    Parameters
+    ----------
+    labels : array-like of int, shape (n,)
+        Column numbers :math:`y_i` of the true classes.
+    probabilities : array-like of shape (n, c)
+        Class probabilities :math:`p_{ik}`.
+
+    Returns
+    -------
+    dict of str to float
+        ``accuracy``, ``balanced_accuracy``, ``nll``, ``brier``, ``ece``, ``mean_confidence``, ``aurc``,
+        ``augrc``.
+
+    Examples
+    --------
+    >>> scores = summarise([0, 1], [[1.0, 0.0], [0.5, 0.5]])
+    >>> scores["accuracy"], scores["brier"], scores["mean_confidence"]
+    (0.5, 0.25, 0.75)
+    """
+    true, proba = check_labels_and_probabilities(labels, probabilities)
+    correct, confidence = proba.argmax(axis=1) == true, proba.max(axis=1)
+    return {
+        "accuracy": accuracy(true, proba),
+        "balanced_accuracy": balanced_accuracy(true, proba),
+        "nll": negative_log_likelihood(true, proba),
+        "brier": brier_score(true, proba),
+        "ece": expected_calibration_error(true, proba),
+        "mean_confidence": float(confidence.mean()),
+        "aurc": aurc(correct, confidence),
+        "augrc": augrc(correct, confidence),
+    }

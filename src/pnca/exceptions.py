@@ -1,0 +1,31 @@
+"""Every error this library raises on purpose.
+
+::
+
+    Exception
+    ├── PncaError
+    │   ├── InvalidInputError    (also ValueError)    the data or a setting cannot be used as given
+    │   ├── TrainingDivergedError (also ArithmeticError) the loss stopped being a number
+    │   └── MissingExtraError    (also ImportError)   an optional dependency is not installed
+
+Each also derives from the built-in a scikit-learn user would catch.
+"""
+
+
+class PncaError(Exception):
+    """Base class: ``except PncaError`` catches whatever this library raises on purpose."""
+
+
+class InvalidInputError(PncaError, ValueError):
+    """The data or a setting cannot be used; the message says what to change."""
+
+
+class TrainingDivergedError(PncaError, ArithmeticError):
+    """The training loss became infinite or NaN."""
+
+
+class MissingExtraError(PncaError, ImportError):
+    """An optional dependency is missing; the message names the extra that installs it."""
+
+    def __init__(self, module: str, extra: str) -> None:
+        super().__init__(f"This needs {module!r}, which is not installed: run  pip install 'pnca[{extra}]'")

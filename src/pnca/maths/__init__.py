@@ -1,0 +1,1 @@
+"""Pure functions on tensors: no state, no files, no printing, no seeds."""

@@ -1,0 +1,38 @@
+"""Squared Euclidean distances, safe at zero."""
+
+from torch import Tensor
+
+
+def sq_distances(a: Tensor, b: Tensor) -> Tensor:
+    r"""Squared distances between two sets of points.
+
+    .. math:: D_{ij} = \|a_i - b_j\|^2 = \|a_i\|^2 + \|b_j\|^2 - 2\, a_i \cdot b_j
+
+    One matrix product instead of a difference tensor; no square root, whose gradient at
+    zero is NaN. Both sets are first centred on the mean of ``b``: distances do not change,
+    but an offset they share would otherwise cancel only up to rounding.
+
+    Parameters
+    ----------
+    a : Tensor of shape (..., n_a, d)
+        The points :math:`a_i`.
+    b : Tensor of shape (..., n_b, d)
+        The points :math:`b_j`.
+
+    Returns
+    -------
+    Tensor of shape (..., n_a, n_b)
+        Never negative.
+
+    Examples
+    --------
+    >>> import torch
+    >>> sq_distances(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[25.,  0.]])
+    """
+    # Only b decides the centre: a row of the result must not depend on the other rows of a.
+    centre = b.detach().mean(dim=-2, keepdim=True)
+    a, b = a - centre, b - centre
+    sq_norms_a = a.square().sum(dim=-1)[..., :, None]
+    sq_norms_b = b.square().sum(dim=-1)[..., None, :]
+    return (sq_norms_a + sq_norms_b - 2 * (a @ b.mT)).clamp_min(0)

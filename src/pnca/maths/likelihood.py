@@ -1,0 +1,88 @@
+"""Softmax networks: their loss, their averaged prediction, and the posterior over their parameters."""
+
+import math
+
+from torch import Tensor
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+    r"""Mean negative log-likelihood of each particle.
+
+    .. math:: \ell_l = -\frac{1}{n} \sum_i \omega_i \log \mathrm{softmax}(f_{il})_{y_i}
+
+    Parameters
+    ----------
+    logits : Tensor of shape (m, n, c)
+        Network outputs :math:`f_{il}`.
+    labels : Tensor of shape (n,)
+        Integer classes :math:`y_i`.
+    weights : Tensor of shape (n,)
+        The weights :math:`\omega_i`.
+
+    Returns
+    -------
+    Tensor of shape (m,)
+
+    Examples
+    --------
+    >>> import torch
+    >>> cross_entropy(torch.zeros(1, 1, 2), torch.tensor([0]), torch.ones(1)).exp()
+    tensor([2.])
+    """
+    chosen = labels[None, :, None].expand(logits.shape[0], -1, 1)
+    log_correct = logits.log_softmax(dim=2).gather(2, chosen).squeeze(2)  # (m, n)
+    return -(weights * log_correct).mean(dim=1)
+
+
+def log_mean_probabilities(logits: Tensor) -> Tensor:
+    r"""Log of the class probabilities averaged over particles.
+
+    .. math:: \log p_{ic} = \log \frac{1}{m} \sum_l \mathrm{softmax}(f_{il})_c
+
+    Parameters
+    ----------
+    logits : Tensor of shape (m, n, c)
+        Network outputs :math:`f_{il}`.
+
+    Returns
+    -------
+    Tensor of shape (n, c)
+
+    Examples
+    --------
+    >>> import torch
+    >>> log_mean_probabilities(torch.zeros(3, 1, 2)).exp()
+    tensor([[0.5000, 0.5000]])
+    """
+    return logits.log_softmax(dim=2).logsumexp(dim=0) - math.log(logits.shape[0])
+
+
+def posterior_scores(
+    particles: Tensor, gradients: Tensor, n_samples: int, prior_precision: float
+) -> Tensor:
+    r"""Gradient of the log posterior under a Gaussian prior on all parameters.
+
+    .. math:: \nabla \log p(w \mid D) = -n \nabla \ell(w) - \lambda w
+
+    Parameters
+    ----------
+    particles : Tensor of shape (m, p)
+        The parameters :math:`w`.
+    gradients : Tensor of shape (m, p)
+        :math:`\nabla \ell`, gradients of the *mean* negative log-likelihood.
+    n_samples : int
+        The number :math:`n` of training examples.
+    prior_precision : float
+        The precision :math:`\lambda` of the prior :math:`N(0, 1/\lambda)`.
+
+    Returns
+    -------
+    Tensor of shape (m, p)
+
+    Examples
+    --------
+    >>> import torch
+    >>> posterior_scores(torch.tensor([[2.0]]), torch.tensor([[0.5]]), 10, prior_precision=1.0)
+    tensor([[-7.]])
+    """
+    return (gradients * -n_samples).sub_(particles, alpha=prior_precision)

@@ -1,0 +1,148 @@
+"""From a kernel between points to neighbour shares, class masses, probabilities and the loss.
+
+Everything is in log space, so a class whose nearest example is very far away has a very
+small probability instead of a zero, and its gradient is a number instead of NaN.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+#: Stands for log 0. Finite, because the gradient of logsumexp is NaN where all terms are -inf.
+LOG_ZERO = -1e30
+
+
+def leave_one_out(log_kernel: Tensor) -> Tensor:
+    r"""Take every point off its own list of neighbours: :math:`q_{ii} = 0`.
+
+    Parameters
+    ----------
+    log_kernel : Tensor of shape (n, n)
+        :math:`\log K_{ij}` between the training points.
+
+    Returns
+    -------
+    Tensor of shape (n, n)
+        The same, with :math:`\log 0` on the diagonal.
+
+    Examples
+    --------
+    >>> leave_one_out(torch.zeros(2, 2)).exp()
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    itself = torch.eye(log_kernel.shape[0], dtype=torch.bool, device=log_kernel.device)
+    return log_kernel.masked_fill(itself, LOG_ZERO)
+
+
+def log_neighbour_shares(
+    log_kernel: Tensor, background: float = 0.0, log_weights: Tensor | None = None
+) -> Tensor:
+    r"""Log-probability that a point picks each training point as its neighbour.
+
+    .. math:: q_{ij} = \frac{w_j K_{ij}}{\sum_{j'} w_{j'} K_{ij'} + \alpha}
+
+    Parameters
+    ----------
+    log_kernel : Tensor of shape (n_a, n)
+        :math:`\log K_{ij}`; pass it through :func:`leave_one_out` first for training points.
+    background : float
+        The background mass :math:`\alpha`; the shares then sum to less than one, and what
+        is missing belongs to no training point.
+    log_weights : Tensor of shape (n,), optional
+        :math:`\log w_j` of the training points; zero if absent.
+
+    Returns
+    -------
+    Tensor of shape (n_a, n)
+
+    Examples
+    --------
+    >>> log_neighbour_shares(torch.zeros(1, 4)).exp()
+    tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
+    """
+    if log_weights is not None:
+        log_kernel = log_kernel + log_weights
+    return log_kernel - _log_plus(log_kernel.logsumexp(dim=1, keepdim=True), background)
+
+
+def class_log_masses(
+    log_kernel: Tensor, labels: Tensor, n_classes: int, log_weights: Tensor | None = None
+) -> Tensor:
+    r"""Log kernel mass that each class receives.
+
+    .. math:: \log S_{ic} = \log \sum_{j:\, y_j = c} w_j K_{ij}
+
+    Parameters
+    ----------
+    log_kernel : Tensor of shape (n_a, n)
+        :math:`\log K_{ij}` to the training points.
+    labels : Tensor of shape (n,)
+        Integer classes :math:`y_j` of the training points.
+    n_classes : int
+        Number of classes :math:`c`.
+    log_weights : Tensor of shape (n,), optional
+        :math:`\log w_j` of the training points; zero if absent.
+
+    Returns
+    -------
+    Tensor of shape (n_a, c)
+
+    Examples
+    --------
+    >>> class_log_masses(torch.zeros(1, 3), torch.tensor([0, 1, 1]), 2).exp()
+    tensor([[1., 2.]])
+    """
+    if log_weights is not None:
+        log_kernel = log_kernel + log_weights
+    # Sorted by class, each class is one slice: no (n_a, n, c) mask.
+    by_class = log_kernel[:, labels.argsort(stable=True)]
+    counts = labels.bincount(minlength=n_classes).tolist()
+    masses = [
+        part.logsumexp(dim=1) if part.shape[1] else log_kernel.new_full(part.shape[:1], LOG_ZERO)
+        for part in torch.split(by_class, counts, dim=1)
+    ]
+    return torch.stack(masses, dim=1)
+
+
+def log_class_probabilities(log_masses: Tensor, background: float, log_prior: Tensor) -> Tensor:
+    r"""Log-probability of each class: its share of the kernel mass.
+
+    .. math:: p_{ic} = \frac{S_{ic} + \alpha \pi_c}{\sum_{c'} S_{ic'} + \alpha}
+
+    With :math:`\alpha = 0` this is the paper's rule. With :math:`\alpha > 0` a point far from
+    all data, whose masses vanish, gets the prior :math:`\pi` instead of its least distant class.
+
+    Parameters
+    ----------
+    log_masses : Tensor of shape (n_a, c)
+        :math:`\log S_{ic}`.
+    background : float
+        The background mass :math:`\alpha \ge 0`.
+    log_prior : Tensor of shape (c,)
+        :math:`\log \pi_c`; it has no effect if ``background`` is zero.
+
+    Returns
+    -------
+    Tensor of shape (n_a, c)
+
+    Examples
+    --------
+    >>> far = torch.tensor([[-990.0, -800.0]])
+    >>> log_class_probabilities(far, 0.0, torch.tensor([0.5, 0.5]).log()).exp()
+    tensor([[0., 1.]])
+    >>> log_class_probabilities(far, 0.1, torch.tensor([0.5, 0.5]).log()).exp()
+    tensor([[0.5000, 0.5000]])
+    """
+    total = _log_plus(log_masses.logsumexp(dim=1, keepdim=True), background)
+    if background > 0:
+        log_masses = torch.logaddexp(log_masses, math.log(background) + log_prior)
+    return log_masses - total
+
+
+def _log_plus(log_mass: Tensor, background: float) -> Tensor:
+    """``log(exp(log_mass) + background)``."""
+    if background == 0:
+        return log_mass
+    return torch.logaddexp(log_mass, log_mass.new_tensor(math.log(background)))

@@ -1,0 +1,164 @@
+r"""Directions in which a set of particles moves.
+
+A particle :math:`w_l` is one whole parameter vector; ``particles`` stacks them as (m, p).
+The kernel :math:`\kappa` compares parameter vectors and is not the latent kernel.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from pnca.maths.distances import sq_distances
+
+
+def median_bandwidth(sq_dist: Tensor) -> Tensor:
+    r"""Bandwidth of the parameter kernel by the median heuristic (Liu & Wang, 2016).
+
+    .. math:: h = \mathrm{median}_{i < j} \|w_i - w_j\|^2 / \log m
+
+    so that :math:`\sum_j \kappa(w_i, w_j)` stays near one however many particles there are.
+
+    Parameters
+    ----------
+    sq_dist : Tensor of shape (m, m)
+        Squared distances between the particles. The zero diagonal does not count.
+
+    Returns
+    -------
+    Tensor of shape ()
+        Infinite for a single particle, and where all particles coincide: the kernel is then
+        one everywhere.
+
+    Examples
+    --------
+    >>> median_bandwidth(torch.tensor([[0.0, 4.0], [4.0, 0.0]])) * math.log(2)
+    tensor(4.)
+    """
+    m = sq_dist.shape[0]
+    if m == 1:
+        return sq_dist.new_tensor(math.inf)
+    row, column = torch.triu_indices(m, m, offset=1, device=sq_dist.device)
+    # Not torch.median, which takes the lower of two middle values.
+    bandwidth = sq_dist[row, column].quantile(0.5) / math.log(m)
+    return torch.where(bandwidth > 0, bandwidth, math.inf)
+
+
+def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Kernel between particles and its median bandwidth.
+
+    .. math:: \kappa(w_i, w_j) = \exp(-\|w_i - w_j\|^2 / h)
+
+    Parameters
+    ----------
+    particles : Tensor of shape (m, p)
+        The parameter vectors :math:`w_l`.
+
+    Returns
+    -------
+    kernel : Tensor of shape (m, m)
+    bandwidth : Tensor of shape ()
+        See :func:`median_bandwidth`.
+
+    Examples
+    --------
+    >>> parameter_kernel(torch.tensor([[0.0], [3.0]]))[0]
+    tensor([[1.0000, 0.5000],
+            [0.5000, 1.0000]])
+    """
+    sq_dist = sq_distances(particles, particles).fill_diagonal_(0)
+    bandwidth = median_bandwidth(sq_dist)
+    return torch.exp(-sq_dist / bandwidth), bandwidth
+
+
+def functional_gradient(particles: Tensor, gradients: Tensor) -> Tensor:
+    r"""PNCA's functional gradient of the loss (the paper's Proposition 1).
+
+    .. math:: \phi(w_i) = \sum_l \kappa(w_i, w_l)\, \nabla_{w_l} L
+
+    It smooths the gradients over the particles. There is no repulsion: this is not SVGD.
+
+    Parameters
+    ----------
+    particles : Tensor of shape (m, p)
+        The parameter vectors :math:`w_l`.
+    gradients : Tensor of shape (m, p)
+        :math:`\nabla_{w_l} L`, the loss being a function of all particles.
+
+    Returns
+    -------
+    Tensor of shape (m, p)
+        A descent moves against it.
+
+    Examples
+    --------
+    >>> functional_gradient(torch.tensor([[0.0], [3.0]]), torch.tensor([[1.0], [0.0]]))
+    tensor([[1.0000],
+            [0.5000]])
+    """
+    kernel, _ = parameter_kernel(particles)
+    return kernel @ gradients
+
+
+def svgd_direction(particles: Tensor, scores: Tensor) -> Tensor:
+    r"""Stein variational direction: towards the target, and apart (Liu & Wang, 2016).
+
+    .. math:: \phi(w_i) = \frac{1}{m} \sum_j \left[ \kappa(w_j, w_i)\, \nabla_{w_j} \log p(w_j)
+              + \nabla_{w_j} \kappa(w_j, w_i) \right], \quad
+              \nabla_{w_j} \kappa(w_j, w_i) = \frac{2}{h} (w_i - w_j)\, \kappa(w_j, w_i)
+
+    Parameters
+    ----------
+    particles : Tensor of shape (m, p)
+        The particles :math:`w_l`.
+    scores : Tensor of shape (m, p)
+        :math:`\nabla \log p(w_l)` of the target density.
+
+    Returns
+    -------
+    Tensor of shape (m, p)
+        An ascent moves along it.
+
+    Examples
+    --------
+    With no score the particles move apart:
+
+    >>> svgd_direction(torch.tensor([[-1.0], [1.0]]), torch.zeros(2, 1)).sign()
+    tensor([[-1.],
+            [ 1.]])
+    """
+    return _stein_direction(particles, scores, repulsion=1.0)
+
+
+def svgd_direction_as_published(particles: Tensor, scores: Tensor) -> Tensor:
+    """SVGD with the sign of the repulsion reversed, as in the PNCA authors' public code.
+
+    Particles attract each other. It is here so that the paper's BNN can be reproduced as
+    it was run; use :func:`svgd_direction` for anything else.
+
+    Parameters
+    ----------
+    particles : Tensor of shape (m, p)
+        The particles.
+    scores : Tensor of shape (m, p)
+        Gradients of the log density at the particles.
+
+    Returns
+    -------
+    Tensor of shape (m, p)
+        An ascent moves along it.
+
+    Examples
+    --------
+    >>> svgd_direction_as_published(torch.tensor([[-1.0], [1.0]]), torch.zeros(2, 1)).sign()
+    tensor([[ 1.],
+            [-1.]])
+    """
+    return _stein_direction(particles, scores, repulsion=-1.0)
+
+
+def _stein_direction(particles: Tensor, scores: Tensor, repulsion: float) -> Tensor:
+    """Both terms as products of an (m, m) matrix with an (m, p) one."""
+    kernel, bandwidth = parameter_kernel(particles)
+    apart = (2 * repulsion / bandwidth) * (torch.diag(kernel.sum(1)) - kernel)
+    return torch.addmm(kernel @ scores, apart, particles) / particles.shape[0]

@@ -1,0 +1,161 @@
+"""Any ``nn.Module`` as m particles at once, through ``torch.func``."""
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from pnca.exceptions import InvalidInputError
+from pnca.networks.base import unflatten
+
+
+class StackedModule:
+    """Run many parameter vectors of one module as one batched program.
+
+    Only parameters that require a gradient belong to a particle. Frozen parameters and
+    buffers (a pretrained backbone, say) are kept once and shared.
+
+    Parameters
+    ----------
+    module : nn.Module or callable
+        A callable is called once for each particle and returns a freshly initialised module.
+        An instance serves as the architecture: it is copied, its frozen parameters are kept,
+        and its trainable layers are drawn anew for each particle.
+    n_outputs : int, optional
+        If given, a linear layer to this many outputs follows the module.
+    sample : Tensor of shape (n, ...)
+        A few inputs on which the module is tried.
+
+    Examples
+    --------
+    >>> network = StackedModule(lambda: nn.Linear(5, 2), sample=torch.zeros(1, 5))
+    >>> particles = network.draw(3, torch.Generator().manual_seed(0))
+    >>> network(particles, torch.zeros(4, 5)).shape
+    torch.Size([3, 4, 2])
+    """
+
+    # A user's forward may create float32 tensors of its own, so its precision is left alone.
+    prediction_dtype = torch.float32
+
+    def __init__(
+        self, module: nn.Module | Callable[[], nn.Module], *, sample: Tensor, n_outputs: int | None = None
+    ) -> None:
+        self.module = module
+        self.n_outputs = n_outputs
+        with torch.random.fork_rng(devices=[]):
+            template = _build(module)
+            self.n_features = _n_features(template, sample)
+            if n_outputs is not None:
+                template = nn.Sequential(template, nn.Linear(self.n_features, n_outputs))
+        _refuse_fresh_batch_norm(template)
+        self.template = template
+        trainable = {name: p for name, p in template.named_parameters() if p.requires_grad}
+        if not trainable:
+            raise InvalidInputError("module has no trainable parameter, so there is nothing to fit.")
+        self.names = list(trainable)
+        self.shapes = [p.shape for p in trainable.values()]
+
+    def draw(self, n_particles: int, generator: torch.Generator) -> Tensor:
+        """Draw initial parameters: (m, p)."""
+        seed = int(torch.randint(2**62, (), generator=generator))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            particles = torch.stack([self._draw_one() for _ in range(n_particles)])
+        if n_particles > 1 and (particles == particles[0]).all():
+            raise InvalidInputError(
+                "module() returned the same weights for every particle; let it build a new, randomly "
+                "initialised module at each call."
+            )
+        return particles
+
+    def __call__(self, particles: Tensor, inputs: Tensor, *, training: bool = False) -> Tensor:
+        """Run every particle on every input: (m, p), (n, ...) -> (m, n, d)."""
+        module = self.template.to(particles.device)
+        _set_mode(module, training)
+
+        def run(parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
+            output: Tensor = functional_call(module, parameters, (inputs,))
+            return output
+
+        parameters = dict(zip(self.names, unflatten(particles, self.shapes), strict=True))
+        randomness = "different" if training else "error"
+        outputs: Tensor = vmap(run, in_dims=(0, None), randomness=randomness)(parameters, inputs)
+        return outputs
+
+    def _draw_one(self) -> Tensor:
+        module = _build(self.module)
+        parts = [p.detach().flatten() for p in module.parameters() if p.requires_grad]
+        if self.n_outputs is not None:
+            parts += [p.detach().flatten() for p in nn.Linear(self.n_features, self.n_outputs).parameters()]
+        return torch.cat(parts).float().cpu()
+
+
+def _build(module: nn.Module | Callable[[], nn.Module]) -> nn.Module:
+    """Make a module that shares nothing with the user's, in float32 on the CPU."""
+    is_architecture = isinstance(module, nn.Module)
+    built = copy.deepcopy(module if is_architecture else module())
+    if not isinstance(built, nn.Module):
+        raise InvalidInputError(f"module() must return a torch.nn.Module; it returned {type(built).__name__}.")
+    built = built.cpu().float()
+    if is_architecture:
+        _redraw(built)
+    return built
+
+
+def _redraw(module: nn.Module) -> None:
+    """Give every trainable layer new random parameters."""
+    redrawn: set[int] = set()
+    for layer in module.modules():
+        own = [p for p in layer.parameters(recurse=False) if p.requires_grad]
+        if not own:
+            continue
+        if _is_batch_norm(layer):  # its reset would also throw the stored statistics away
+            redrawn.update(map(id, own))
+        elif callable(reset := getattr(layer, "reset_parameters", None)):
+            reset()
+            redrawn.update(map(id, layer.parameters()))
+    kept = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in redrawn]
+    if kept:
+        raise InvalidInputError(
+            f"The module's parameters {kept} have no reset_parameters() to draw them anew for each "
+            "particle; pass a callable that builds the module instead of an instance."
+        )
+
+
+def _n_features(module: nn.Module, sample: Tensor) -> int:
+    """Width of the module's output, found by running it."""
+    _set_mode(module, training=False)
+    with torch.no_grad():
+        output = module(sample)
+    if not isinstance(output, Tensor) or output.ndim != 2 or output.shape[0] != sample.shape[0]:
+        got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        raise InvalidInputError(
+            f"module must turn {sample.shape[0]} inputs into a tensor of shape ({sample.shape[0]}, d); "
+            f"it returned {got}."
+        )
+    return output.shape[1]
+
+
+def _is_batch_norm(layer: nn.Module) -> bool:
+    return isinstance(layer, nn.modules.batchnorm._BatchNorm)
+
+
+def _refuse_fresh_batch_norm(module: nn.Module) -> None:
+    """Batch normalisation would make predictions depend on the batch; only stored statistics are used."""
+    for name, layer in module.named_modules():
+        if _is_batch_norm(layer) and not getattr(layer, "num_batches_tracked", None):
+            raise InvalidInputError(
+                f"Layer {name!r} is a batch normalisation without stored statistics: particles share a batch, "
+                "so it would tie predictions to the batch. Use nn.GroupNorm or nn.LayerNorm instead."
+            )
+
+
+def _set_mode(module: nn.Module, training: bool) -> None:
+    """Switch dropout on or off; batch normalisation always uses its stored statistics."""
+    module.train(training)
+    for layer in module.modules():
+        if _is_batch_norm(layer):
+            layer.eval()
+

@@ -1,0 +1,1 @@
+"""The loop, its batches, its history and its progress bar: knows no formula."""

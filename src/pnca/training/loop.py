@@ -1,0 +1,129 @@
+"""The training loop of every model: particles in, trained particles and their history out."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pnca.exceptions import TrainingDivergedError
+from pnca.training.progress import progress_bar
+
+
+class Evaluation(NamedTuple):
+    """What a model says of one batch."""
+
+    objective: Tensor  # (), descended
+    loss: Tensor  # (), the mean loss per example, for the history
+    n_correct: Tensor  # (), examples classified correctly
+
+
+#: From particles (m, p) and the indices of a batch to its evaluation.
+Objective = Callable[[Tensor, Tensor], Evaluation]
+#: From particles (m, p) and the gradients of the loss (m, p) to the direction to descend (m, p).
+Direction = Callable[[Tensor, Tensor], Tensor]
+#: The batches of one epoch, as arrays of indices.
+Batches = Callable[[], Iterable[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class History:
+    """What happened in each epoch: the mean loss per example and the share it got right."""
+
+    loss: tuple[float, ...]
+    accuracy: tuple[float, ...]
+
+    def as_dict(self) -> dict[str, list[float]]:
+        """As a mapping of columns, ready for ``pandas.DataFrame``."""
+        return {"loss": list(self.loss), "accuracy": list(self.accuracy)}
+
+
+def train(
+    particles: Tensor,
+    objective: Objective,
+    direction: Direction,
+    batches: Batches,
+    *,
+    max_epochs: int,
+    learning_rate: float,
+    verbose: bool = False,
+    description: str = "fit",
+) -> tuple[Tensor, History]:
+    """Move particles along a direction with Nadam.
+
+    Ctrl-C ends the training early and keeps what has been learnt, with a warning.
+
+    Parameters
+    ----------
+    particles : Tensor of shape (m, p)
+        Initial parameters; they are not changed.
+    objective : callable
+        ``objective(particles, indices)`` returns an :class:`Evaluation` of that batch.
+    direction : callable
+        ``direction(particles, gradients)``, the (m, p) direction that is descended.
+    batches : callable
+        Returns the batches of indices of the next epoch.
+    max_epochs : int
+        Passes over the data.
+    learning_rate : float
+        Step size of Nadam.
+    verbose : bool
+        Show a progress bar.
+    description : str
+        Its caption.
+
+    Returns
+    -------
+    particles : Tensor of shape (m, p)
+    history : History
+    """
+    particles = particles.detach().clone().requires_grad_()
+    optimiser = torch.optim.NAdam([particles], lr=learning_rate)
+    losses: list[float] = []
+    accuracies: list[float] = []
+    with progress_bar(description, max_epochs, enabled=verbose) as advance:
+        try:
+            for _ in range(max_epochs):
+                loss, accuracy = _epoch(particles, objective, direction, batches(), optimiser)
+                if not math.isfinite(loss):
+                    raise TrainingDivergedError(
+                        f"The loss became {loss} in epoch {len(losses) + 1}: lower learning_rate, or scale the "
+                        "inputs (for example with sklearn.preprocessing.StandardScaler)."
+                    )
+                losses.append(loss)
+                accuracies.append(accuracy)
+                advance(loss, accuracy)
+        except KeyboardInterrupt:
+            warnings.warn(
+                f"Interrupted: the fit after {len(losses)} of {max_epochs} epochs is kept.", stacklevel=2
+            )
+    return particles.detach(), History(tuple(losses), tuple(accuracies))
+
+
+def _epoch(
+    particles: Tensor,
+    objective: Objective,
+    direction: Direction,
+    batches: Iterable[np.ndarray],
+    optimiser: torch.optim.Optimizer,
+) -> tuple[float, float]:
+    """One pass over the data; returns the mean loss and accuracy seen on the way."""
+    total_loss = torch.zeros((), device=particles.device)
+    total_correct = torch.zeros((), device=particles.device)
+    n_seen = 0
+    for batch in batches:
+        indices = torch.as_tensor(batch, device=particles.device)
+        batch_objective, loss, n_correct = objective(particles, indices)
+        (gradients,) = torch.autograd.grad(batch_objective, particles)
+        with torch.no_grad():
+            particles.grad = direction(particles, gradients)
+        optimiser.step()
+        # Summed on the device: reading a number out would make a GPU wait at every step.
+        total_loss += loss.detach() * len(batch)
+        total_correct += n_correct
+        n_seen += len(batch)
+    return float(total_loss) / n_seen, float(total_correct) / n_seen

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+
+from pnca.evaluation._validation import check_labels_and_probabilities, check_probabilities
+from pnca.exceptions import InvalidInputError
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "message"),
+    [
+        ([0.5, 0.5], r"shape \(2,\): pass one row per example"),
+        ([[1.0], [1.0]], r"shape \(2, 1\): .* at least two columns"),
+        ([[[0.5, 0.5]]], r"shape \(1, 1, 2\)"),
+        (np.empty((0, 3)), "probabilities is empty: pass at least one example"),
+        ([[0.5, np.nan]], "probabilities contains NaN"),
+        ([[np.inf, 0.0]], "range from 0 to inf"),
+        ([[1.2, -0.2]], "range from -0.2 to 1.2: pass values between 0 and 1"),
+        ([[0.5, 0.5], [0.5, 0.4]], "row 1 sum to 0.9: normalise each row"),
+        ([[0.5, 0.5002]], "row 0 sum to 1.0002"),
+        ([[0.5, 0.5], [1.0]], "cannot be read as an array of numbers"),
+        ([["a", "b"]], "cannot be read as an array of numbers"),
+    ],
+)
+def test_check_probabilities__refuses(probabilities, message):
+    with pytest.raises(InvalidInputError, match=message):
+        check_probabilities(probabilities)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0], "labels has 1 rows and probabilities has 2"),
+        ([], "labels is empty"),
+        ([[0], [1]], r"labels has shape \(2, 1\)"),
+        ([0, 2], "labels range from 0 to 2, but probabilities has 2 columns: pass column numbers 0 to 1"),
+        ([-1, 0], "labels range from -1 to 0"),
+        ([0.0, np.nan], "labels has dtype float64: pass the integer column number"),
+        (["cat", "dog"], "labels has dtype .*searchsorted"),
+        ([True, False], "labels has dtype bool"),
+    ],
+)
+def test_check_labels__refuses(labels, message):
+    with pytest.raises(InvalidInputError, match=message):
+        check_labels_and_probabilities(labels, [[0.5, 0.5], [0.2, 0.8]])
+
+
+def test_check_probabilities__clips_rounding_without_touching_the_input():
+    given = np.array([[1.00001, -0.00001]])
+    np.testing.assert_array_equal(check_probabilities(given), [[1.0, 0.0]])
+    np.testing.assert_array_equal(given, [[1.00001, -0.00001]])
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
+def test_check_labels__accepts_any_integer_type(dtype):
+    labels, _ = check_labels_and_probabilities(np.array([1, 0], dtype=dtype), [[0.5, 0.5], [0.2, 0.8]])
+    np.testing.assert_array_equal(labels, [1, 0])
+
+
+def test_check_probabilities__accepts_float32_softmax_of_many_classes():
+    logits = np.random.default_rng(0).normal(size=(50, 1000)).astype(np.float32)
+    weights = np.exp(logits)
+    softmax = weights / weights.sum(axis=1, keepdims=True)
+    assert check_probabilities(softmax).dtype == np.float64
