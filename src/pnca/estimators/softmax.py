@@ -12,8 +12,8 @@ from torch import Tensor
 
 from pnca.estimators._compat import Interval, StrOptions
 from pnca.estimators.base import ParticleClassifier
-from pnca.maths.likelihood import cross_entropy, log_mean_probabilities, posterior_scores
-from pnca.maths.stein import svgd_direction, svgd_direction_as_published
+from pnca.maths.likelihood import cross_entropy, log_mean_probabilities
+from pnca.maths.stein import svgd_posterior_gradient
 from pnca.training.batches import Indices, shuffled_batches
 from pnca.training.loop import Evaluation
 
@@ -226,6 +226,10 @@ class BNNClassifier(EnsembleClassifier):
         self.n_samples_fit_ = len(labels)
 
     def _direction(self, particles: Tensor, gradients: Tensor) -> Tensor:
-        scores = posterior_scores(particles, gradients, self.n_samples_fit_, self.prior_precision)
-        stein = svgd_direction if self.update == "svgd" else svgd_direction_as_published
-        return stein(particles, scores).neg_()
+        return svgd_posterior_gradient(
+            particles,
+            gradients,
+            n_samples=self.n_samples_fit_,
+            prior_precision=self.prior_precision,
+            as_published=self.update == "as_published",
+        )

@@ -32,7 +32,12 @@ def sq_distances(a: Tensor, b: Tensor) -> Tensor:
     """
     # Only b decides the centre: a row of the result must not depend on the other rows of a.
     centre = b.detach().mean(dim=-2, keepdim=True)
-    a, b = a - centre, b - centre
-    sq_norms_a = a.square().sum(dim=-1)[..., :, None]
-    sq_norms_b = b.square().sum(dim=-1)[..., None, :]
-    return (sq_norms_a + sq_norms_b - 2 * (a @ b.mT)).clamp_min(0)
+    if a is b:
+        b = b - centre
+        products = b @ b.mT
+        sq_norms_a = sq_norms_b = products.diagonal(dim1=-2, dim2=-1)
+    else:
+        a, b = a - centre, b - centre
+        products = a @ b.mT
+        sq_norms_a, sq_norms_b = a.square().sum(dim=-1), b.square().sum(dim=-1)
+    return (sq_norms_a[..., :, None] + sq_norms_b[..., None, :] - 2 * products).clamp_min(0)

@@ -1,4 +1,4 @@
-"""Softmax networks: their loss, their averaged prediction, and the posterior over their parameters."""
+"""Softmax networks: their loss and their averaged prediction."""
 
 import math
 
@@ -56,33 +56,3 @@ def log_mean_probabilities(logits: Tensor) -> Tensor:
     """
     return logits.log_softmax(dim=2).logsumexp(dim=0) - math.log(logits.shape[0])
 
-
-def posterior_scores(
-    particles: Tensor, gradients: Tensor, n_samples: int, prior_precision: float
-) -> Tensor:
-    r"""Gradient of the log posterior under a Gaussian prior on all parameters.
-
-    .. math:: \nabla \log p(w \mid D) = -n \nabla \ell(w) - \lambda w
-
-    Parameters
-    ----------
-    particles : Tensor of shape (m, p)
-        The parameters :math:`w`.
-    gradients : Tensor of shape (m, p)
-        :math:`\nabla \ell`, gradients of the *mean* negative log-likelihood.
-    n_samples : int
-        The number :math:`n` of training examples.
-    prior_precision : float
-        The precision :math:`\lambda` of the prior :math:`N(0, 1/\lambda)`.
-
-    Returns
-    -------
-    Tensor of shape (m, p)
-
-    Examples
-    --------
-    >>> import torch
-    >>> posterior_scores(torch.tensor([[2.0]]), torch.tensor([[0.5]]), 10, prior_precision=1.0)
-    tensor([[-7.]])
-    """
-    return (gradients * -n_samples).sub_(particles, alpha=prior_precision)

@@ -35,7 +35,7 @@ class MLP:
     def __init__(self, layer_sizes: Sequence[int]) -> None:
         self.layer_sizes = tuple(layer_sizes)
         widths = zip(self.layer_sizes[:-1], self.layer_sizes[1:], strict=True)
-        self.shapes = [torch.Size(s) for n_in, n_out in widths for s in ((n_out, n_in), (n_out,))]
+        self.shapes = [torch.Size(s) for n_in, n_out in widths for s in ((n_in, n_out), (n_out,))]
 
     def draw(self, n_particles: int, generator: torch.Generator) -> Tensor:
         """Draw initial parameters: (m, p)."""
@@ -55,5 +55,5 @@ class MLP:
         for layer, (weight, bias) in enumerate(zip(tensors[0::2], tensors[1::2], strict=True)):
             if layer > 0:
                 hidden = hidden.relu()
-            hidden = torch.baddbmm(bias[:, None, :], hidden, weight.mT)
+            hidden = torch.baddbmm(bias[:, None, :], hidden, weight)
         return hidden
