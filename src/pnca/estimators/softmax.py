@@ -172,8 +172,9 @@ class BNNClassifier(EnsembleClassifier):
     prior_precision : float
         Precision of the Gaussian prior on every parameter.
     update : "svgd" or "as_published"
-        ``"svgd"`` is Liu & Wang's direction. ``"as_published"`` has the repulsion reversed, as in
-        the code behind the PNCA paper, and serves to reproduce it.
+        ``"svgd"`` is Liu & Wang's direction. ``"as_published"`` is what the public code behind the
+        PNCA paper does, and serves to reproduce it: the repulsion is reversed, and the log
+        posterior is divided by the number of examples.
     hidden_layer_sizes, module, max_epochs, learning_rate, batch_size
         See :class:`DNNClassifier`.
     class_weight, device, random_state, verbose
@@ -226,10 +227,12 @@ class BNNClassifier(EnsembleClassifier):
         self.n_samples_fit_ = len(labels)
 
     def _direction(self, particles: Tensor, gradients: Tensor) -> Tensor:
+        as_published = self.update == "as_published"
+        scale = 1 / self.n_samples_fit_ if as_published else 1.0
         return svgd_posterior_gradient(
             particles,
             gradients,
-            n_samples=self.n_samples_fit_,
-            prior_precision=self.prior_precision,
-            as_published=self.update == "as_published",
+            n_samples=scale * self.n_samples_fit_,
+            prior_precision=scale * self.prior_precision,
+            as_published=as_published,
         )

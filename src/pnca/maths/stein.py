@@ -163,7 +163,7 @@ def svgd_posterior_gradient(
     particles: Tensor,
     gradients: Tensor,
     *,
-    n_samples: int,
+    n_samples: float,
     prior_precision: float,
     as_published: bool = False,
 ) -> Tensor:
@@ -179,7 +179,7 @@ def svgd_posterior_gradient(
         The parameters :math:`w_l`.
     gradients : Tensor of shape (m, p)
         :math:`\nabla \ell(w_l)`, gradients of the *mean* negative log-likelihood.
-    n_samples : int
+    n_samples : float
         The number :math:`n` of training examples.
     prior_precision : float
         The precision :math:`\lambda` of the Gaussian prior on every parameter.

@@ -1,0 +1,44 @@
+"""scikit-learn's own conformance checks, on all five models."""
+
+import os
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from pnca import BNNClassifier, DNNClassifier, EnsembleClassifier, NCAClassifier, PNCAClassifier
+
+# Small networks: the checks fit each model about a hundred times.
+SMALL = {"hidden_layer_sizes": (16,), "learning_rate": 0.01, "max_epochs": 50, "device": "cpu"}
+
+ESTIMATORS = [
+    PNCAClassifier(n_particles=3, **SMALL),
+    PNCAClassifier(n_particles=3, kernel="orthogonal", background=0.0, **SMALL),
+    NCAClassifier(**SMALL),
+    DNNClassifier(**SMALL),
+    EnsembleClassifier(n_particles=3, **SMALL),
+    BNNClassifier(n_particles=3, **SMALL),
+]
+
+
+def expected_failures(estimator):
+    if isinstance(estimator, NCAClassifier):
+        return {
+            "check_class_weight_classifiers": (
+                "A class weight multiplies kernel mass. The check asks a weight ratio of 1e7 to outvote any "
+                "distance, but its unscaled data lie further apart than that (e^-16), and without a "
+                "background mass the nearest example decides, as it should in NCA."
+            )
+        }
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def _array_api(monkeypatch):
+    """scikit-learn skips its array-API check unless this is set."""
+    monkeypatch.setitem(os.environ, "SCIPY_ARRAY_API", "1")
+
+
+@pytest.mark.filterwarnings("ignore:Class .* has a single example:UserWarning")
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+def test_estimator__passes_scikit_learn_check(estimator, check):
+    check(estimator)

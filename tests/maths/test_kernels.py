@@ -1,0 +1,102 @@
+import math
+
+import pytest
+import reference
+import scenarios
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pnca.maths.kernels import _blocks, _log_terms, log_expected_kernel, log_latent_kernel
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1, 1), (3, 5, 2, 4, 2), (2, 4, 4, 3, 7)])
+def test_log_expected_kernel__equals_the_four_loops(shape, seed):
+    m_a, n_a, m_b, n_b, d = shape
+    a, b = scenarios.cloud(m_a, n_a, d, seed), scenarios.cloud(m_b, n_b, d, seed + 10)
+    torch.testing.assert_close(
+        log_expected_kernel(a, b, 1.7).exp(), reference.expected_kernel(a, b, 1.7), rtol=1e-12, atol=0
+    )
+
+
+def test_log_expected_kernel__two_particles_solved_on_paper():
+    # Clouds {0, 1} and {2}: K = (exp(-4) + exp(-1)) / 2 with bandwidth one.
+    a, b = torch.tensor([[[0.0]], [[1.0]]]), torch.tensor([[[2.0]]])
+    expected = math.log((math.exp(-4) + math.exp(-1)) / 2)
+    assert log_expected_kernel(a, b, 1.0).item() == pytest.approx(expected)
+
+
+def test_log_expected_kernel__one_particle_is_the_latent_kernel():
+    a, b = scenarios.cloud(1, 6, 3), scenarios.cloud(1, 5, 3, 1)
+    torch.testing.assert_close(log_expected_kernel(a, b, 2.0), log_latent_kernel(a[0], b[0], 2.0))
+
+
+@settings(max_examples=40, deadline=None)
+@given(max_pairs=st.integers(1, 400), n_a=st.integers(1, 9), n_b=st.integers(1, 9), m=st.integers(1, 4))
+def test_log_expected_kernel__does_not_depend_on_the_block_size(max_pairs, n_a, n_b, m):
+    a, b = scenarios.cloud(m, n_a, 2).requires_grad_(), scenarios.cloud(m, n_b, 2, 1).requires_grad_()
+    seed = torch.randn(n_a, n_b, generator=torch.Generator().manual_seed(2), dtype=a.dtype)
+    whole, parts = log_expected_kernel(a, b, 1.3), log_expected_kernel(a, b, 1.3, max_pairs)
+    torch.testing.assert_close(parts, whole)
+    for got, expected in zip(
+        torch.autograd.grad(parts, (a, b), seed), torch.autograd.grad(whole, (a, b), seed), strict=True
+    ):
+        torch.testing.assert_close(got, expected)
+
+
+def test_blocks__cover_every_pair_once_and_respect_the_limit():
+    a, b = scenarios.cloud(3, 17, 2), scenarios.cloud(2, 23, 2)
+    seen = torch.zeros(17, 23)
+    for rows, columns in _blocks(a, b, max_pairs=100):
+        block = seen[rows, columns]
+        assert block.numel() * 3 * 2 <= 100
+        block += 1
+    assert (seen == 1).all()
+
+
+def test_log_expected_kernel__never_holds_more_pairs_than_a_block(monkeypatch):
+    # 300 x 300 points x 8 x 8 particles are 5.8 million pairs: 46 MB if held at once in float64.
+    a = scenarios.cloud(8, 300, 2).requires_grad_()
+    sizes = []
+
+    def watched(left, right):
+        terms = _log_terms(left, right)
+        sizes.append(terms.numel())
+        return terms
+
+    monkeypatch.setattr("pnca.maths.kernels._log_terms", watched)
+    log_expected_kernel(a, a, 1.0, max_pairs=10_000).sum().backward()
+    assert max(sizes) <= 10_000
+    assert sum(sizes) == 2 * 300 * 300 * 8 * 8  # forward, and again backward
+
+
+@pytest.mark.parametrize("max_pairs", [10**6, 12])
+def test_log_expected_kernel__gradcheck(max_pairs):
+    a, b = scenarios.cloud(2, 4, 3).requires_grad_(), scenarios.cloud(3, 3, 3, 1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda a, b: log_expected_kernel(a, b, 1.4, max_pairs), (a, b))
+    assert torch.autograd.gradcheck(lambda a: log_expected_kernel(a, a, 1.4, max_pairs), a)
+
+
+def test_log_expected_kernel__unchanged_by_order_of_particles_and_rotation():
+    a, b = scenarios.cloud(4, 5, 3), scenarios.cloud(3, 6, 3, 1)
+    rotation, _ = torch.linalg.qr(scenarios.cloud(1, 3, 3, 2)[0])
+    shift = torch.tensor([3.0, -1.0, 7.0], dtype=a.dtype)
+    expected = log_expected_kernel(a, b, 0.9)
+    torch.testing.assert_close(log_expected_kernel(a.flip(0), b[[2, 0, 1]], 0.9), expected)
+    torch.testing.assert_close(log_expected_kernel(a @ rotation + shift, b @ rotation + shift, 0.9), expected)
+
+
+def test_log_expected_kernel__is_symmetric_and_at_most_one():
+    a = scenarios.cloud(3, 6, 2)
+    log_K = log_expected_kernel(a, a, 1.0)
+    torch.testing.assert_close(log_K, log_K.mT)
+    assert (log_K <= 1e-12).all()
+
+
+def test_log_expected_kernel__stays_finite_where_the_kernel_underflows():
+    a = torch.tensor([[[0.0], [1e4]]], requires_grad=True)  # exp(-1e8) is zero in any float
+    log_K = log_expected_kernel(a, a, 1.0)
+    assert log_K[0, 1].item() == pytest.approx(-1e8)
+    log_K.sum().backward()
+    assert a.grad.isfinite().all()

@@ -1,0 +1,30 @@
+import scenarios
+import torch
+
+from pnca.maths.likelihood import cross_entropy, log_mean_probabilities
+
+
+def test_cross_entropy__equals_the_loop():
+    logits, labels = scenarios.cloud(3, 5, 4), torch.tensor([0, 3, 1, 1, 2])
+    weights = torch.tensor([1.0, 2.0, 0.5, 0.0, 1.0], dtype=logits.dtype)
+    for particle, value in zip(logits, cross_entropy(logits, labels, weights), strict=True):
+        terms = [
+            weights[i] * (torch.log(torch.exp(particle[i]).sum()) - particle[i, labels[i]]) for i in range(5)
+        ]
+        torch.testing.assert_close(value, sum(terms) / 5)
+
+
+def test_cross_entropy__of_one_particle_is_torchs():
+    logits, labels = scenarios.cloud(1, 6, 3), torch.tensor([0, 1, 2, 0, 1, 2])
+    expected = torch.nn.functional.cross_entropy(logits[0], labels)
+    torch.testing.assert_close(cross_entropy(logits, labels, torch.ones(6, dtype=logits.dtype))[0], expected)
+
+
+def test_log_mean_probabilities__average_probabilities_and_not_logits():
+    logits = scenarios.cloud(4, 5, 3)
+    torch.testing.assert_close(log_mean_probabilities(logits).exp(), logits.softmax(dim=2).mean(dim=0))
+
+
+def test_log_mean_probabilities__stay_finite_for_extreme_logits():
+    logits = torch.tensor([[[0.0, 1e4]], [[0.0, 1e4]]])
+    assert log_mean_probabilities(logits).tolist() == [[-1e4, 0.0]]

@@ -1,0 +1,88 @@
+"""The loss of NCA and PNCA, and the paper's claims about them."""
+
+import math
+
+import pytest
+import reference
+import scenarios
+import torch
+
+from pnca.maths.kernels import log_expected_kernel
+from pnca.maths.pnca import log_leave_one_out_probabilities, pnca_loss
+
+
+def loss(z, labels, bandwidth=1.0, background=0.0):
+    n_classes = int(labels.max()) + 1
+    log_prior = torch.full((n_classes,), -math.log(n_classes), dtype=z.dtype)
+    log_p = log_leave_one_out_probabilities(log_expected_kernel(z, z, bandwidth), labels, log_prior, background)
+    return pnca_loss(log_p, labels, torch.ones(len(labels), dtype=z.dtype))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pnca_loss__equals_the_loop(seed):
+    z, labels = scenarios.cloud(3, 6, 2, seed), scenarios.labels(6, 2, seed)
+    torch.testing.assert_close(loss(z, labels, 1.3), reference.pnca_loss(z, labels, 1.3))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pnca_loss__one_particle_is_nca(seed):
+    z, labels = scenarios.cloud(1, 7, 3, seed), scenarios.labels(7, 2, seed)
+    torch.testing.assert_close(loss(z, labels, 0.8), reference.nca_loss(z[0], labels, 0.8))
+
+
+def test_pnca_loss__identical_particles_are_one_particle():
+    z, labels = scenarios.cloud(1, 6, 2), scenarios.labels(6, 2)
+    torch.testing.assert_close(loss(z.expand(5, -1, -1), labels), loss(z, labels))
+
+
+def test_pnca_loss__three_points_solved_on_paper():
+    # Points 0 and 1 of class 0 and 3 of class 1: the lone point of class 1 has weight zero.
+    # q_01 = e^-1 / (e^-1 + e^-9), q_10 = e^-1 / (e^-1 + e^-4).
+    z = torch.tensor([[[0.0], [1.0], [3.0]]], dtype=torch.float64)
+    labels = torch.tensor([0, 0, 1])
+    log_prior = torch.zeros(2, dtype=z.dtype)
+    log_p = log_leave_one_out_probabilities(log_expected_kernel(z, z, 1.0), labels, log_prior)
+    got = pnca_loss(log_p, labels, torch.tensor([1.0, 1.0, 0.0], dtype=z.dtype))
+    assert got.item() == pytest.approx(math.log(1 + math.exp(-8)) + math.log(1 + math.exp(-3)))
+
+
+def test_pnca_loss__lone_point_of_weight_zero_leaves_gradients_finite():
+    z = scenarios.cloud(2, 3, 2).requires_grad_()
+    labels = torch.tensor([0, 0, 1])
+    log_p = log_leave_one_out_probabilities(
+        log_expected_kernel(z, z, 1.0), labels, torch.zeros(2, dtype=z.dtype)
+    )
+    pnca_loss(log_p, labels, torch.tensor([1.0, 1.0, 0.0], dtype=z.dtype)).backward()
+    assert z.grad.isfinite().all()
+    assert z.grad.abs().sum() > 0
+
+
+def test_pnca_loss__worst_classified_points_still_pull():
+    # Partners 60 apart: their kernel, e^-3600, is zero in floating point, their gradient is not.
+    z = torch.tensor([[[0.0], [60.0], [1.0], [59.0]]], dtype=torch.float64, requires_grad=True)
+    value = loss(z, torch.tensor([0, 0, 1, 1]))
+    value.backward()
+    assert value.item() > 3000
+    assert (z.grad.abs() > 1).all()
+
+
+def test_pnca_loss__unchanged_by_permutations_and_rotation():
+    z, labels = scenarios.cloud(3, 8, 2), scenarios.labels(8, 2)
+    rotation, _ = torch.linalg.qr(scenarios.cloud(1, 2, 2, 5)[0])
+    order = torch.randperm(8, generator=torch.Generator().manual_seed(0))
+    expected = loss(z, labels)
+    torch.testing.assert_close(loss(z[[2, 0, 1]], labels), expected)
+    torch.testing.assert_close(loss(z[:, order], labels[order]), expected)
+    torch.testing.assert_close(loss(z @ rotation, labels), expected)
+    torch.testing.assert_close(loss(z, 1 - labels), expected)
+
+
+def test_pnca_loss__bandwidth_is_a_scale_of_the_latent_space():
+    z, labels = scenarios.cloud(3, 6, 2), scenarios.labels(6, 2)
+    torch.testing.assert_close(loss(2 * z, labels, bandwidth=4.0), loss(z, labels, bandwidth=1.0))
+
+
+@pytest.mark.parametrize("background", [0.0, 0.1])
+def test_pnca_loss__gradcheck(background):
+    z, labels = scenarios.cloud(2, 5, 2).requires_grad_(), torch.tensor([0, 1, 0, 1, 0])
+    assert torch.autograd.gradcheck(lambda z: loss(z, labels, 1.2, background), z)

@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+import torch
+
+from pnca.exceptions import TrainingDivergedError
+from pnca.training.loop import Evaluation, train
+
+TARGET = torch.tensor([[1.0, -2.0], [3.0, 0.5]])
+
+
+def quadratic(particles, indices):
+    loss = (particles - TARGET).square().sum()
+    return Evaluation(loss, loss.detach(), torch.tensor(float(len(indices))))
+
+
+def plain(particles, gradients):
+    return gradients
+
+
+def one_batch():
+    return [np.arange(4)]
+
+
+def run(objective=quadratic, direction=plain, batches=one_batch, **settings):
+    settings = {"max_epochs": 300, "learning_rate": 0.1, **settings}
+    return train(torch.zeros(2, 2), objective, direction, batches, **settings)
+
+
+def test_train__finds_the_minimum_and_keeps_a_history():
+    particles, history = run()
+    torch.testing.assert_close(particles, TARGET, atol=0.05, rtol=0)
+    assert len(history.loss) == len(history.accuracy) == 300
+    assert history.loss[0] == pytest.approx(TARGET.square().sum().item())
+    assert history.loss[-1] < 0.01
+    assert set(history.accuracy) == {1.0}
+
+
+def test_train__steps_are_those_of_nadam():
+    particles, _ = run(max_epochs=7)
+    expected = torch.zeros(2, 2, requires_grad=True)
+    optimiser = torch.optim.NAdam([expected], lr=0.1)
+    for _ in range(7):
+        optimiser.zero_grad()
+        (expected - TARGET).square().sum().backward()
+        optimiser.step()
+    torch.testing.assert_close(particles, expected.detach())
+
+
+def test_train__follows_the_direction_and_not_the_gradient():
+    particles, _ = run(direction=lambda w, g: torch.zeros_like(g), max_epochs=3)
+    assert (particles == 0).all()
+
+
+def test_train__loss_is_averaged_over_batches_by_their_size():
+    def objective(particles, indices):
+        loss = 0 * particles.sum() + float(len(indices))
+        return Evaluation(loss, loss.detach(), torch.tensor(1.0))
+
+    _, history = run(objective, batches=lambda: [np.arange(3), np.arange(1)], max_epochs=1)
+    assert history.loss == (pytest.approx((3 * 3 + 1 * 1) / 4),)
+    assert history.accuracy == (pytest.approx(2 / 4),)
+
+
+def test_train__does_not_change_the_initial_particles():
+    initial = torch.zeros(2, 2)
+    train(initial, quadratic, plain, one_batch, max_epochs=2, learning_rate=0.1)
+    assert (initial == 0).all()
+
+
+def test_train__interrupt_keeps_the_fit_so_far():
+    calls = 0
+
+    def interrupted(particles, indices):
+        nonlocal calls
+        calls += 1
+        if calls == 6:
+            raise KeyboardInterrupt
+        return quadratic(particles, indices)
+
+    with pytest.warns(UserWarning, match="5 of 300 epochs is kept"):
+        particles, history = run(interrupted)
+    assert len(history.loss) == 5
+    assert (particles != 0).all()
+
+
+def test_train__divergence_says_what_to_do():
+    def diverging(particles, indices):
+        loss = particles.sum() * torch.nan
+        return Evaluation(loss, loss.detach(), torch.tensor(0.0))
+
+    with pytest.raises(TrainingDivergedError, match=r"nan in epoch 1.*learning_rate"):
+        run(diverging)
+
+
+def test_train__is_quiet_unless_verbose(capsys):
+    run(max_epochs=2)
+    assert capsys.readouterr().out == ""
+    run(max_epochs=2, verbose=True, description="my model")
+    shown = capsys.readouterr().out
+    assert "my model" in shown
+    assert "2/2" in shown
+    assert "loss" in shown
