@@ -1,8 +1,8 @@
 import pytest
-import reference
-import scenarios
 import torch
 
+import reference
+import scenarios
 from pnca.maths.distances import sq_distances
 
 

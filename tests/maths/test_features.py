@@ -1,10 +1,10 @@
 import math
 
 import pytest
-import reference
-import scenarios
 import torch
 
+import reference
+import scenarios
 from pnca.maths.features import FLOOR, log_approximate_kernel, orthogonal_frequencies, random_features
 from pnca.maths.kernels import log_expected_kernel, log_latent_kernel
 
@@ -56,12 +56,16 @@ def test_log_approximate_kernel__equals_the_loops(seed):
     a, b = scenarios.cloud(3, 4, 2, seed), scenarios.cloud(2, 3, 2, seed + 9)
     omega = frequencies(2, 2, seed=seed)
     expected = reference.approximate_kernel(a, b, omega)
-    torch.testing.assert_close(log_approximate_kernel(a, b, omega).exp(), expected + FLOOR, atol=1e-12, rtol=1e-9)
+    torch.testing.assert_close(
+        log_approximate_kernel(a, b, omega).exp(), expected + FLOOR, atol=1e-12, rtol=1e-9
+    )
 
 
 def test_log_approximate_kernel__of_a_set_with_itself_equals_two_copies():
     a, omega = scenarios.cloud(3, 5, 3), frequencies()
-    torch.testing.assert_close(log_approximate_kernel(a, a, omega), log_approximate_kernel(a, a.clone(), omega))
+    torch.testing.assert_close(
+        log_approximate_kernel(a, a, omega), log_approximate_kernel(a, a.clone(), omega)
+    )
 
 
 def test_log_approximate_kernel__converges_to_the_expected_kernel():

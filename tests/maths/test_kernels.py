@@ -1,12 +1,12 @@
 import math
 
 import pytest
-import reference
-import scenarios
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import reference
+import scenarios
 from pnca.maths.kernels import _blocks, _log_terms, log_expected_kernel, log_latent_kernel
 
 

@@ -1,6 +1,6 @@
-import scenarios
 import torch
 
+import scenarios
 from pnca.maths.likelihood import cross_entropy, log_mean_probabilities
 
 

@@ -1,10 +1,10 @@
 import math
 
 import pytest
-import reference
-import scenarios
 import torch
 
+import reference
+import scenarios
 from pnca.maths.kernels import log_expected_kernel
 from pnca.maths.neighbours import (
     class_log_masses,
@@ -71,9 +71,7 @@ def test_class_log_masses__absent_class_has_no_mass():
 def test_class_log_masses__weight_two_is_a_repeated_example():
     log_K, labels = problem()
     twice = torch.ones(9, dtype=log_K.dtype).index_fill(0, torch.tensor([4]), 2)
-    repeated = class_log_masses(
-        torch.cat([log_K, log_K[:, 4:5]], 1), torch.cat([labels, labels[4:5]]), 3
-    )
+    repeated = class_log_masses(torch.cat([log_K, log_K[:, 4:5]], 1), torch.cat([labels, labels[4:5]]), 3)
     torch.testing.assert_close(class_log_masses(log_K, labels, 3, twice.log()), repeated)
 
 

@@ -3,10 +3,10 @@
 import math
 
 import pytest
-import reference
-import scenarios
 import torch
 
+import reference
+import scenarios
 from pnca.maths.kernels import log_expected_kernel
 from pnca.maths.pnca import log_leave_one_out_probabilities, pnca_loss
 
@@ -14,7 +14,9 @@ from pnca.maths.pnca import log_leave_one_out_probabilities, pnca_loss
 def loss(z, labels, bandwidth=1.0, background=0.0):
     n_classes = int(labels.max()) + 1
     log_prior = torch.full((n_classes,), -math.log(n_classes), dtype=z.dtype)
-    log_p = log_leave_one_out_probabilities(log_expected_kernel(z, z, bandwidth), labels, log_prior, background)
+    log_p = log_leave_one_out_probabilities(
+        log_expected_kernel(z, z, bandwidth), labels, log_prior, background
+    )
     return pnca_loss(log_p, labels, torch.ones(len(labels), dtype=z.dtype))
 
 

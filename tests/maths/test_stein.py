@@ -1,10 +1,10 @@
 import math
 
 import pytest
-import reference
-import scenarios
 import torch
 
+import reference
+import scenarios
 from pnca.maths.stein import (
     functional_gradient,
     median_bandwidth,

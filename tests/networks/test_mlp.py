@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -12,7 +13,7 @@ LAYERS = [6, 5, 4, 3]
 def as_module(particle, layers=LAYERS):
     """The same network as an ordinary torch module."""
     parts, start = [], 0
-    for n_in, n_out in zip(layers[:-1], layers[1:], strict=True):
+    for n_in, n_out in itertools.pairwise(layers):
         linear = nn.Linear(n_in, n_out)
         linear.weight.data = particle[start : start + n_in * n_out].view(n_in, n_out).T.clone()
         start += n_in * n_out

@@ -92,7 +92,9 @@ def test_stacked_module__pretrained_batch_norm_uses_its_stored_statistics():
     x = torch.randn(8, 3)
     torch.testing.assert_close(network(particles, x, training=True)[:, :2], network(particles, x[:2]))
     normalised = (x - mean) / (variance + norm.eps).sqrt()
-    torch.testing.assert_close(network(particles, x)[0], normalised @ particles[0, 6:9, None] + particles[0, 9])
+    torch.testing.assert_close(
+        network(particles, x)[0], normalised @ particles[0, 6:9, None] + particles[0, 9]
+    )
 
 
 @pytest.mark.parametrize(

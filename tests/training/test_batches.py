@@ -21,7 +21,11 @@ def test_shuffled_batches__differ_between_epochs():
 
 
 @settings(max_examples=60, deadline=None)
-@given(counts=st.lists(st.integers(2, 30), min_size=2, max_size=5), size=st.integers(10, 40), seed=st.integers(0, 9))
+@given(
+    counts=st.lists(st.integers(2, 30), min_size=2, max_size=5),
+    size=st.integers(10, 40),
+    seed=st.integers(0, 9),
+)
 def test_partnered_batches__leave_nobody_alone(counts, size, seed):
     labels = np.repeat(np.arange(len(counts)), counts)
     batches = partnered_batches(labels, size, np.random.RandomState(seed))

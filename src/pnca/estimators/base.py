@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -22,7 +24,7 @@ from pnca.exceptions import InvalidInputError
 from pnca.networks import MLP, ParticleNetwork, StackedModule
 from pnca.training.batches import Indices
 from pnca.training.devices import resolve_device
-from pnca.training.loop import Evaluation, train
+from pnca.training.loop import Evaluation, History, train
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -101,6 +103,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         self.particles_ = trained.cpu().numpy()
         self.history_ = history.as_dict()
         self.n_iter_ = len(history.loss)
+        self._warn_unless_learnt(history)
         self._remember(inputs, labels)
         return self
 
@@ -149,8 +152,9 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         -------
         ndarray of shape (n, c)
         """
+        inputs = self._check_inputs(X)
         with torch.no_grad():
-            chunks = [self._log_probabilities(outputs).cpu() for outputs in self._outputs(X)]
+            chunks = [self._log_probabilities(outputs).cpu() for outputs in self._outputs(inputs)]
         # Normalised once more in float64, so that rows sum to one whatever the network's precision.
         return torch.cat(chunks).double().log_softmax(dim=1).numpy()
 
@@ -185,12 +189,23 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def _remember(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
         """Keep what prediction needs besides the particles."""
 
-    def _check_training_data(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def _warn_unless_learnt(self, history: History) -> None:
+        # A few epochs prove nothing; after that, a loss that has not fallen is a matter of scale.
+        first, *others = history.loss or (0.0,)
+        if len(others) >= 10 and min(others) >= first > 1e-6:
+            warnings.warn(
+                f"The loss did not fall in {len(history.loss)} epochs (it began at {first:.4g} and ended at "
+                f"{others[-1]:.4g}): scale the inputs (for example with "
+                "sklearn.preprocessing.StandardScaler), or change learning_rate.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _check_training_data(
+        self, X: ArrayLike, y: ArrayLike
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Validate X and y; set ``classes_``, ``class_weight_`` and ``input_shape_``."""
-        inputs: NDArray[np.float32]
-        inputs, targets = validate_data(
-            self, _off_device(X), _off_device(y), dtype=np.float32, order="C", allow_nd=self.module is not None
-        )
+        inputs, targets = self._validate(X, y, reset=True)
         check_classification_targets(targets)
         n = len(inputs)
         if n < 3:
@@ -198,26 +213,33 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         self.classes_, labels = np.unique(targets, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidInputError(
-                f"fit needs examples of at least 2 classes; all {n} belong to one class, {self.classes_[0]!r}."
+                f"fit needs examples of at least 2 classes; all {n} belong to one class, "
+                f"{self.classes_.tolist()[0]!r}."
             )
         self.input_shape_ = inputs.shape[1:]
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=targets)
         # Weights are relative: with a mean of one, learning_rate and background keep their meaning.
         self.class_weight_ = weights * n / weights[labels].sum()
-        return inputs, labels.astype(np.int64)
+        return _owned(inputs), labels.astype(np.int64)
 
     def _check_inputs(self, X: ArrayLike) -> NDArray[np.float32]:
         """Validate X for prediction; float32 like the training data, whatever it was stored as."""
         check_is_fitted(self)
-        inputs: NDArray[np.float32] = validate_data(
-            self, _off_device(X), dtype=np.float32, order="C", allow_nd=self.module is not None, reset=False
-        )
+        inputs = _owned(self._validate(X, reset=False))
         if inputs.shape[1:] != self.input_shape_:
             raise InvalidInputError(
-                f"X has inputs of shape {inputs.shape[1:]}, but {type(self).__name__} was fitted on inputs of "
-                f"shape {self.input_shape_}."
+                f"X has inputs of shape {inputs.shape[1:]}, but {type(self).__name__} was fitted on inputs "
+                f"of shape {self.input_shape_}."
             )
         return inputs
+
+    def _validate(self, *arrays: ArrayLike, reset: bool) -> Any:  # noqa: ANN401
+        """Let scikit-learn check X (and y) and convert X to float32."""
+        arrays = tuple(_off_device(array) for array in arrays)
+        with np.errstate(over="ignore"):  # too large for float32: the check that follows says so
+            return validate_data(
+                self, *arrays, reset=reset, dtype=np.float32, allow_nd=self.module is not None
+            )
 
     def _build_network(self, inputs: NDArray[np.float32]) -> ParticleNetwork:
         if self.module is not None:
@@ -235,9 +257,8 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """Width of the linear layer that follows a user's module, if one does."""
         return None
 
-    def _outputs(self, X: ArrayLike) -> Iterator[Tensor]:
+    def _outputs(self, inputs: NDArray[np.float32]) -> Iterator[Tensor]:
         """Outputs (m, chunk, n_outputs) of all particles, a chunk of rows at a time."""
-        inputs = self._check_inputs(X)
         device = resolve_device(self.device)
         dtype = self.network_.prediction_dtype if device.type != "mps" else torch.float32
         particles = torch.from_numpy(self.particles_).to(device, dtype)
@@ -249,6 +270,11 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
 def _off_device(array: ArrayLike) -> ArrayLike:
     """Let a torch tensor in from any device."""
     return array.detach().cpu().numpy() if isinstance(array, Tensor) else array
+
+
+def _owned(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Copy read-only memory, of which torch warns."""
+    return np.require(inputs, requirements=["C", "W"])
 
 
 @contextmanager

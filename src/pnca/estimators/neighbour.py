@@ -57,8 +57,7 @@ class _NeighbourClassifier(ParticleClassifier):
         ndarray of shape (m, n, d)
             For input i, the m points ``[:, i]`` are its distribution in the latent space.
         """
-        with torch.no_grad():
-            return _join([outputs for outputs in self._outputs(X)], dim=1)
+        return self._embed(self._check_inputs(X))
 
     def evidence(self, X: ArrayLike) -> FloatArray:
         """Log of the total kernel mass an input receives: larger means more familiar.
@@ -75,8 +74,9 @@ class _NeighbourClassifier(ParticleClassifier):
         -------
         ndarray of shape (n,)
         """
+        inputs = self._check_inputs(X)
         with torch.no_grad():
-            return _join([self._log_masses(outputs).logsumexp(dim=1) for outputs in self._outputs(X)])
+            return _join([self._log_masses(outputs).logsumexp(dim=1) for outputs in self._outputs(inputs)])
 
     def neighbors(self, X: ArrayLike, k: int | None = None) -> tuple[NDArray[np.int64], FloatArray]:
         """Find the training examples behind each prediction, largest share first.
@@ -98,11 +98,11 @@ class _NeighbourClassifier(ParticleClassifier):
         shares : ndarray of shape (n, k)
             The shares q_ij of those examples, each at most one.
         """
-        support = self._outputs(X)
+        inputs = self._check_inputs(X)
+        k = self._check_k(k)
         indices, shares = [], []
         with torch.no_grad():
-            for outputs in support:
-                k = self._check_k(k)
+            for outputs in self._outputs(inputs):
                 log_shares = log_neighbour_shares(
                     self._log_kernel_to_support(outputs), self.background, self._log_weights(outputs)
                 )
@@ -120,7 +120,7 @@ class _NeighbourClassifier(ParticleClassifier):
         if counts.max() < 2:
             raise InvalidInputError("Every class has a single example; at least one class needs two.")
         if counts.min() < 2:
-            names = ", ".join(repr(name) for name in self.classes_[counts < 2])
+            names = ", ".join(repr(name) for name in self.classes_[counts < 2].tolist())
             warnings.warn(
                 f"Class {names} has a single example: it can be predicted, but nothing is learnt from it.",
                 stacklevel=3,
@@ -139,7 +139,11 @@ class _NeighbourClassifier(ParticleClassifier):
 
     def _remember(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
         self.support_labels_ = labels
-        self.support_embeddings_ = self.embed(inputs)
+        self.support_embeddings_ = self._embed(inputs)
+
+    def _embed(self, inputs: NDArray[np.float32]) -> FloatArray:
+        with torch.no_grad():
+            return _join(list(self._outputs(inputs)), dim=1)
 
     def _objective(self, outputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
         log_probabilities = log_leave_one_out_probabilities(
@@ -182,7 +186,9 @@ class _NeighbourClassifier(ParticleClassifier):
     def _check_k(self, k: int | None) -> int:
         n = len(self.support_labels_)
         if k is not None and not (isinstance(k, Integral) and 1 <= k <= n):
-            raise InvalidInputError(f"k must be a whole number from 1 to {n}, the training examples; got {k!r}.")
+            raise InvalidInputError(
+                f"k must be a whole number from 1 to {n}, the training examples; got {k!r}."
+            )
         return n if k is None else int(k)
 
 

@@ -114,7 +114,9 @@ class _LogExpectedKernel(torch.autograd.Function):
         for rows, columns in _blocks(a, b, max_pairs):
             shares = _log_terms(left[:, rows], right[:, columns])
             shares.sub_(log_sums[rows, columns][None, :, None, :]).exp_()
-            weights = shares.mul_(grad[rows, columns][None, :, None, :]).flatten(2).flatten(0, 1)  # (m r, m' s)
+            weights = (
+                shares.mul_(grad[rows, columns][None, :, None, :]).flatten(2).flatten(0, 1)
+            )  # (m r, m' s)
             for_a = weights @ b_and_one[:, columns].flatten(0, 1)
             for_b = (a_and_one[:, rows].flatten(0, 1).mT @ weights).mT  # faster than weights.mT @ ...
             pull_a[:, rows] += for_a.view(a.shape[0], -1, for_a.shape[1])

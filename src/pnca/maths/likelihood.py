@@ -55,4 +55,3 @@ def log_mean_probabilities(logits: Tensor) -> Tensor:
     tensor([[0.5000, 0.5000]])
     """
     return logits.log_softmax(dim=2).logsumexp(dim=0) - math.log(logits.shape[0])
-

@@ -97,7 +97,9 @@ def _build(module: nn.Module | Callable[[], nn.Module]) -> nn.Module:
     is_architecture = isinstance(module, nn.Module)
     built = copy.deepcopy(module if is_architecture else module())
     if not isinstance(built, nn.Module):
-        raise InvalidInputError(f"module() must return a torch.nn.Module; it returned {type(built).__name__}.")
+        raise InvalidInputError(
+            f"module() must return a torch.nn.Module; it returned {type(built).__name__}."
+        )
     built = built.cpu().float()
     if is_architecture:
         _redraw(built)
@@ -147,8 +149,8 @@ def _refuse_fresh_batch_norm(module: nn.Module) -> None:
     for name, layer in module.named_modules():
         if _is_batch_norm(layer) and not getattr(layer, "num_batches_tracked", None):
             raise InvalidInputError(
-                f"Layer {name!r} is a batch normalisation without stored statistics: particles share a batch, "
-                "so it would tie predictions to the batch. Use nn.GroupNorm or nn.LayerNorm instead."
+                f"Layer {name!r} is a batch normalisation without stored statistics: particles share a "
+                "batch, so it would tie predictions to the batch. Use nn.GroupNorm or nn.LayerNorm instead."
             )
 
 
@@ -158,4 +160,3 @@ def _set_mode(module: nn.Module, training: bool) -> None:
     for layer in module.modules():
         if _is_batch_norm(layer):
             layer.eval()
-

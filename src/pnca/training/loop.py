@@ -92,8 +92,8 @@ def train(
                 loss, accuracy = _epoch(particles, objective, direction, batches(), optimiser)
                 if not math.isfinite(loss):
                     raise TrainingDivergedError(
-                        f"The loss became {loss} in epoch {len(losses) + 1}: lower learning_rate, or scale the "
-                        "inputs (for example with sklearn.preprocessing.StandardScaler)."
+                        f"The loss became {loss} in epoch {len(losses) + 1}: lower learning_rate, or scale "
+                        "the inputs (for example with sklearn.preprocessing.StandardScaler)."
                     )
                 losses.append(loss)
                 accuracies.append(accuracy)

@@ -1,0 +1,35 @@
+"""Shared fixtures. Real data is found through PNCA_DATA_DIR; tests that need it skip without it."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+
+@pytest.fixture
+def data_dir() -> Path:
+    """Folder with the real data sets."""
+    folder = os.environ.get("PNCA_DATA_DIR")
+    if not folder:
+        pytest.skip("PNCA_DATA_DIR is not set: it names the folder with mnist.npz and notmnist.npz")
+    if not (path := Path(folder)).is_dir():
+        pytest.skip(f"PNCA_DATA_DIR={folder} is not a folder")
+    return path
+
+
+@pytest.fixture(scope="session")
+def blobs() -> tuple[np.ndarray, np.ndarray]:
+    """Three separable classes in five dimensions, 60 examples, string labels; read-only."""
+    rng = np.random.RandomState(0)
+    labels = np.array(["ash", "birch", "cedar"])[np.arange(60) % 3]
+    centres = {"ash": -2.0, "birch": 0.0, "cedar": 2.0}
+    X = rng.normal(size=(60, 5)).astype(np.float32) * 0.5 + np.array([[centres[name]] for name in labels])
+    X = X.astype(np.float32)
+    X.setflags(write=False)
+    labels.setflags(write=False)
+    return X, labels
+
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")

@@ -1,0 +1,139 @@
+"""Bad input is answered by one clear sentence."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from models import ALL, NEIGHBOUR, SOFTMAX, make
+
+X = np.random.RandomState(0).normal(size=(20, 3))
+Y = np.arange(20) % 2
+
+
+def with_value(value):
+    changed = X.copy()
+    changed[3, 1] = value
+    return changed
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    ("inputs", "labels", "message"),
+    [
+        (X, np.zeros(20), "at least 2 classes; all 20 belong to one class"),
+        (X[:2], Y[:2], "at least 3 examples; got n_samples=2"),
+        (with_value(np.nan), Y, "contains NaN"),
+        (with_value(np.inf), Y, "contains infinity"),
+        (with_value(1e300), Y, "too large for dtype"),
+        (X, Y[:7], "inconsistent numbers of samples"),
+        (X[:, 0], Y, "Reshape your data"),
+        (X, np.linspace(0, 1, 20), "Unknown label type: continuous"),
+        (X.reshape(20, 3, 1), Y, "dim 3"),
+    ],
+)
+def test_fit__says_what_is_wrong_with_the_data(name, inputs, labels, message):
+    with pytest.raises(ValueError, match=message):
+        make(name, max_epochs=1).fit(inputs, labels)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("max_epochs", 0, "'max_epochs' parameter .* must be an int in the range"),
+        ("learning_rate", -1.0, "'learning_rate' parameter .* range"),
+        ("batch_size", 0, "'batch_size' parameter .* range"),
+        ("device", "abacus", "device='abacus' cannot be used here"),
+        ("module", "resnet", "'module' parameter .* must be a callable or None"),
+        ("hidden_layer_sizes", (16, 0), "hidden_layer_sizes must hold positive whole numbers"),
+        ("hidden_layer_sizes", 16, "'hidden_layer_sizes' parameter .* array-like"),
+        ("class_weight", "heavy", "'class_weight' parameter .*'balanced'"),
+    ],
+)
+def test_fit__says_what_is_wrong_with_a_setting(name, setting, value, message):
+    with pytest.raises(ValueError, match=message):
+        make(name, **{setting: value}).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "value", "message"),
+    [
+        ("PNCA", "kernel", "cubic", "must be a str among {'.*', '.*'}. Got 'cubic'"),
+        ("PNCA", "background", -0.1, "'background' parameter .* range"),
+        ("PNCA", "bandwidth", 0, "'bandwidth' parameter .* range"),
+        ("PNCA", "n_particles", 0, "'n_particles' parameter .* range"),
+        ("NCA", "n_components", 0, "'n_components' parameter .* range"),
+        ("BNN", "prior_precision", -1.0, "'prior_precision' parameter .* range"),
+        ("BNN", "update", "sgd", "must be a str among"),
+    ],
+)
+def test_fit__says_what_is_wrong_with_a_setting_of_one_model(name, setting, value, message):
+    with pytest.raises(ValueError, match=message):
+        make(name, **{setting: value}).fit(X, Y)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_constructor__unknown_option_is_an_error(name):
+    with pytest.raises(TypeError, match="learning_rat"):
+        make(name, learning_rat=0.1)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_predict__wrong_number_of_features(name):
+    model = make(name, max_epochs=1).fit(X, Y)
+    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3"):
+        model.predict(X[:, :2])
+
+
+@pytest.mark.parametrize("name", NEIGHBOUR)
+def test_fit__class_with_one_example_is_kept_with_a_warning(name):
+    labels = np.array(["often"] * 19 + ["once"])
+    inputs = X.copy()
+    inputs[-1] += 20
+    with pytest.warns(UserWarning, match="Class 'once' has a single example"):
+        model = make(name).fit(inputs, labels)
+    assert np.isfinite(model.history_["loss"]).all()
+    assert model.predict(inputs[-1:]).tolist() == ["once"]
+
+
+@pytest.mark.parametrize("name", SOFTMAX)
+def test_fit__class_with_one_example_is_ordinary_for_softmax_models(name):
+    model = make(name).fit(X, np.array(["often"] * 19 + ["once"]))
+    assert np.isfinite(model.predict_log_proba(X)).all()
+
+
+@pytest.mark.parametrize("name", NEIGHBOUR)
+def test_fit__classes_of_one_example_each_cannot_be_learnt(name):
+    with pytest.raises(ValueError, match="Every class has a single example"):
+        make(name).fit(X[:4], [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("name", NEIGHBOUR)
+def test_fit__more_classes_than_a_batch_can_pair(name):
+    with pytest.raises(ValueError, match="batch_size >= 10"):
+        make(name, batch_size=6).fit(X, np.arange(20) % 5)
+
+
+@pytest.mark.parametrize("name", SOFTMAX)
+def test_fit__more_classes_than_examples_in_a_batch_is_ordinary_for_softmax_models(name):
+    model = make(name, batch_size=3, max_epochs=2).fit(X, np.arange(20) % 5)
+    assert model.predict_proba(X).shape == (20, 5)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name != "PNCA"])
+def test_fit__divergence_is_reported_and_not_returned_as_nan(name):
+    with pytest.raises(ArithmeticError, match="lower learning_rate, or scale the inputs"):
+        make(name, learning_rate=1e30, max_epochs=50).fit(X * 1e15, Y)
+
+
+def test_fit__inputs_far_too_large_to_learn_from_are_reported():
+    # All kernel mass underflows and the background alone decides: finite, but nothing is learnt.
+    with pytest.warns(ConvergenceWarning, match="did not fall in 50 epochs.*scale the inputs"):
+        make("PNCA", max_epochs=50).fit(X * 1e15, Y)
+
+
+@pytest.mark.parametrize("k", [0, 21, 2.5, "all"])
+def test_neighbors__k_out_of_range(k):
+    model = make("PNCA", max_epochs=1).fit(X, Y)
+    with pytest.raises(ValueError, match="whole number from 1 to 20"):
+        model.neighbors(X, k)

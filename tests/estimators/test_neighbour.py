@@ -1,0 +1,112 @@
+"""What NCA and PNCA add: embeddings, evidence, neighbours, the background mass."""
+
+import numpy as np
+import pytest
+import torch
+
+import reference
+from models import NEIGHBOUR, make
+
+neighbour_models = pytest.mark.parametrize("name", NEIGHBOUR)
+
+
+@neighbour_models
+def test_embed__one_cloud_of_particles_per_input(name, blobs):
+    model = make(name, n_components=6).fit(*blobs)
+    assert model.embed(blobs[0][:4]).shape == (1 if name == "NCA" else 3, 4, 6)
+    assert np.array_equal(model.embed(blobs[0]), model.support_embeddings_)
+
+
+@pytest.mark.parametrize("background", [0.0, 0.5])
+def test_predict_proba__equals_the_equation_on_the_embeddings(background, blobs):
+    X, y = blobs
+    model = make("PNCA", background=background, class_weight={"ash": 2.0, "birch": 1.0, "cedar": 1.0}).fit(
+        X, y
+    )
+    queries = X[:5] + 0.3
+    embeddings, support = torch.from_numpy(model.embed(queries)), torch.from_numpy(model.support_embeddings_)
+    K = reference.expected_kernel(embeddings, support, model.bandwidth)
+    weights = torch.from_numpy(model.class_weight_[model.support_labels_])
+    expected = reference.class_probabilities(
+        K,
+        torch.from_numpy(model.support_labels_),
+        3,
+        background,
+        torch.from_numpy(model.class_prior_),
+        weights,
+    )
+    np.testing.assert_allclose(model.predict_proba(queries), expected.numpy(), rtol=1e-9)
+    np.testing.assert_allclose(model.evidence(queries), torch.log((K * weights).sum(1)).numpy(), rtol=1e-9)
+
+
+@neighbour_models
+def test_neighbors__shares_of_a_class_sum_to_its_probability(name, blobs):
+    X, y = blobs
+    model = make(name).fit(X, y)
+    queries = X[:8] + 0.5
+    indices, shares = model.neighbors(queries)
+    assert indices.shape == shares.shape == (8, 60)
+    background_share = 1 - shares.sum(axis=1)
+    for column, label in enumerate(model.classes_):
+        of_class = np.where(y[indices] == label, shares, 0).sum(axis=1)
+        expected = of_class + background_share * model.class_prior_[column]
+        np.testing.assert_allclose(model.predict_proba(queries)[:, column], expected, atol=1e-9)
+    if model.background == 0:
+        np.testing.assert_allclose(background_share, 0, atol=1e-12)
+
+
+@neighbour_models
+def test_neighbors__largest_share_first_and_k_of_them(name, blobs):
+    model = make(name).fit(*blobs)
+    indices, shares = model.neighbors(blobs[0], k=5)
+    assert indices.shape == shares.shape == (60, 5)
+    assert (np.diff(shares, axis=1) <= 0).all()
+    if name == "NCA":  # with one particle a training example is nearest to itself
+        assert (indices[:, 0] == np.arange(60)).mean() > 0.95
+
+
+@pytest.mark.parametrize("name", ["PNCA", "NCA"])
+def test_evidence__falls_with_the_distance_from_the_data(name, blobs):
+    X, y = blobs
+    model = make(name).fit(X, y)
+    along = [model.evidence(X + shift).mean() for shift in (0, 10, 30, 100)]
+    assert (np.diff(along) < 0).all()
+
+
+def test_background__far_away_the_prediction_is_the_class_shares(blobs):
+    X, y = blobs[0][:50], blobs[1][:50]
+    model = make("PNCA", background=0.1).fit(X, y)
+    far = model.predict_proba(X[:3] * 1000)
+    np.testing.assert_allclose(far, np.tile(model.class_prior_, (3, 1)), atol=1e-9)
+    without = make("PNCA", background=0.0).fit(X, y)
+    assert without.predict_proba(X[:3] * 1000).max() > 0.99
+
+
+def test_nca__is_pnca_with_one_particle_and_no_background(blobs):
+    nca = make("NCA", bandwidth=2.0).fit(*blobs)
+    pnca = make("PNCA", n_particles=1, background=0.0, bandwidth=2.0).fit(*blobs)
+    np.testing.assert_allclose(pnca.predict_proba(blobs[0]), nca.predict_proba(blobs[0]), rtol=1e-6)
+
+
+@neighbour_models
+def test_fit__minibatches_learn_too(name, blobs):
+    model = make(name, batch_size=15).fit(*blobs)
+    assert model.score(*blobs) > 0.9
+    assert len(model.history_["loss"]) == 30
+
+
+def test_orthogonal_kernel__approximates_the_exact_one(blobs):
+    # Same particles, both kernels: with 10 d = 200 frequencies the error of K is about 0.07.
+    model = make("PNCA orthogonal", n_components=20).fit(*blobs)
+    approximate = np.exp(model.evidence(blobs[0]))
+    exact = np.exp(model.set_params(kernel="exact").evidence(blobs[0]))
+    assert np.corrcoef(approximate, exact)[0, 1] > 0.5
+    np.testing.assert_allclose(approximate / 60, exact / 60, atol=0.1)
+
+
+def test_class_prior__follows_counts_and_weights(blobs):
+    X, y = blobs[0][:50], blobs[1][:50]
+    model = make("PNCA", max_epochs=1).fit(X, y)
+    np.testing.assert_allclose(model.class_prior_, np.array([17, 17, 16]) / 50)
+    weighted = make("PNCA", max_epochs=1, class_weight="balanced").fit(X, y)
+    np.testing.assert_allclose(weighted.class_prior_, 1 / 3)
