@@ -38,6 +38,7 @@ def _array_api(monkeypatch):
     monkeypatch.setitem(os.environ, "SCIPY_ARRAY_API", "1")
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # its data are often noise
 @pytest.mark.filterwarnings("ignore:Class .* has a single example:UserWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_estimator__passes_scikit_learn_check(estimator, check):

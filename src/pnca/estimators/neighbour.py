@@ -251,7 +251,7 @@ class NCAClassifier(_NeighbourClassifier):
         self,
         *,
         n_components: int = 10,
-        bandwidth: float = 2.0,
+        bandwidth: float = 1.0,
         hidden_layer_sizes: tuple[int, ...] = (200, 200),
         module: Any = None,  # noqa: ANN401
         max_epochs: int = 100,
@@ -324,7 +324,7 @@ class PNCAClassifier(_NeighbourClassifier):
         *,
         n_particles: int = 10,
         n_components: int = 10,
-        bandwidth: float = 4.0,
+        bandwidth: float = 1.0,
         kernel: str = "exact",
         background: float = 0.1,
         hidden_layer_sizes: tuple[int, ...] = (200, 200),

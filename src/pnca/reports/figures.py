@@ -4,12 +4,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pnca.exceptions import InvalidInputError
+from pnca.persistence import write_atomically
 from pnca.reports.strip import BAR_HEIGHT, CELL, EDGE, NAME_SIZE, ROW_HEIGHT, StripLayout
 from pnca.reports.style import FAINT, INK, ModelStyle, new_figure, styles_for, text_width, tidy_axes
 
@@ -184,14 +184,7 @@ def save_figure(figure: "Figure", path: str | Path) -> Path:
     target = Path(path)
     if target.suffix.lower() != ".png":
         raise InvalidInputError(f"A figure is saved as PNG, but {target.name!r} does not end in '.png'.")
-    # Not from tempfile: its files are readable by their owner alone, and the move would keep that.
-    temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
-    try:
-        figure.savefig(temporary, dpi=_DPI, format="png")
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return target
+    return write_atomically(target, lambda temporary: figure.savefig(temporary, dpi=_DPI, format="png"))
 
 
 # Lines over the confidence threshold

@@ -1,0 +1,1 @@
+"""Studies: which models are trained on what, and what is measured."""

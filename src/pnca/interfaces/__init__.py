@@ -1,0 +1,1 @@
+"""Ways in from outside: parse, call, print; nothing else lives here."""

@@ -1,0 +1,101 @@
+"""The ``pnca`` command."""
+
+# Heavy imports stay inside the commands, so that `pnca --help` answers at once.
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pnca import __version__
+from pnca.exceptions import PncaError
+
+app = typer.Typer(
+    name="pnca",
+    help="Classifiers that know when they do not know, from a hundred labels.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pnca {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the figures and results.json.")] = Path("pnca-demo"),
+    n_train: Annotated[int, typer.Option(help="Training images, of 1797 digits in all.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the draw, the letters and the models.")] = 0,
+) -> None:
+    """Run the paper's experiment in small: train on 100 digits, ask about digits, rotated digits and letters.
+
+    Needs no network and no data. Takes under a minute.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.progress import track
+    from rich.table import Table
+
+    from pnca.data import load_digits_experiment
+    from pnca.experiments.demo import demo_models, record, run_demo
+    from pnca.persistence import prepare_folder, write_json
+    from pnca.reports.demo import COLUMNS, table_rows, write_figures
+
+    console = Console()
+    folder = prepare_folder(out, marker="results.json")
+    experiment = load_digits_experiment(n_train, random_state=seed)
+    models = demo_models(seed)
+    console.print(f"Training {len(models)} models on {n_train} digits.")
+    results = list(
+        track(run_demo(experiment, models), description="training", total=len(models), console=console)
+    )
+    content = record(results, experiment, n_train=n_train, random_state=seed)
+
+    n_test = len(experiment.test_labels)
+    title = f"{n_test} test digits, the same rotated by 60°, and {n_test} letters"
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("\nmodel", no_wrap=True)
+    for heading, _ in COLUMNS.values():
+        table.add_column(heading, justify="right")
+    for row in table_rows(content["models"]):
+        table.add_row(*row)
+    console.print(table)
+    console.print(
+        "> .9: share of answers with a confidence above .9. No letter is a digit, so each of those is a "
+        "confident mistake. AUROC: how well confidence, or evidence (log kernel mass), tells digits from "
+        "letters; 1 is best, .5 is chance.",
+    )
+    written = [*write_figures(results, experiment, folder), write_json(folder / "results.json", content)]
+    console.print(f"\nWritten to {folder.resolve()}:")
+    for path in written:
+        console.print(f"  {path.name}")
+
+
+def main() -> None:
+    """Run the command line; an expected error is one sentence and exit status 1."""
+    try:
+        app()
+    except PncaError as error:
+        typer.echo(f"pnca: {error}", err=True)
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import pnca
+from models import make
+from pnca.interfaces import cli
+
+
+@pytest.fixture
+def quick_models(monkeypatch):
+    monkeypatch.setattr(
+        "pnca.experiments.demo.demo_models", lambda seed: {"PNCA": make("PNCA"), "DNN": make("DNN")}
+    )
+
+
+def test_demo__prints_a_table_and_writes_what_it_names(quick_models, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    out = tmp_path / "demo"
+    result = CliRunner().invoke(cli.app, ["demo", "--out", str(out), "--n-train", "60"])
+    assert result.exit_code == 0, result.output
+    written = {path.name for path in out.iterdir()}
+    assert "results.json" in written
+    assert len(written) == 5
+    for name in written:
+        assert name in result.output
+    measures = json.loads((out / "results.json").read_text())["models"]["PNCA"]["measures"]
+    assert f"{measures['accuracy']:.3f}" in result.output
+
+
+def test_demo__can_be_repeated_into_its_own_folder(quick_models, tmp_path):
+    arguments = ["demo", "--out", str(tmp_path / "demo"), "--n-train", "60"]
+    for _ in range(2):
+        assert CliRunner().invoke(cli.app, arguments).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--n-train", "3"], "n_train"), (["--out", __file__], "is a file")],
+)
+def test_demo__bad_input_is_one_sentence_and_exit_status_one(arguments, message, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "pnca.interfaces.cli", "demo", "--out", str(tmp_path / "new"), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("pnca: ")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_version__is_printed():
+    result = CliRunner().invoke(cli.app, ["--version"])
+    assert result.output.strip() == f"pnca {pnca.__version__}"
+
+
+def test_help__names_the_commands():
+    result = CliRunner().invoke(cli.app, ["--help"])
+    assert result.exit_code == 0
+    assert "demo" in result.output

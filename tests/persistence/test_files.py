@@ -1,0 +1,57 @@
+import json
+
+import pytest
+
+from pnca.exceptions import InvalidInputError
+from pnca.persistence import prepare_folder, write_atomically, write_json
+
+
+def test_write_atomically__failure_leaves_the_earlier_file_and_no_litter(tmp_path):
+    target = tmp_path / "results.txt"
+    target.write_text("before")
+
+    def fail(temporary):
+        temporary.write_text("half of i")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(target, fail)
+    assert target.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_write_atomically__replaces_the_earlier_file(tmp_path):
+    target = tmp_path / "results.txt"
+    target.write_text("before")
+    assert write_atomically(target, lambda temporary: temporary.write_text("after") and None) == target
+    assert target.read_text() == "after"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_write_json__reads_back(tmp_path):
+    content = {"model": "PNCA", "accuracy": 0.5, "name": "é"}
+    assert json.loads(write_json(tmp_path / "a.json", content).read_text(encoding="utf-8")) == content
+
+
+def test_write_json__refuses_nan_and_writes_nothing(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(tmp_path / "a.json", {"accuracy": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_prepare_folder__makes_it_and_takes_earlier_results(tmp_path):
+    folder = prepare_folder(tmp_path / "a" / "b", marker="results.json")
+    (folder / "results.json").touch()
+    assert prepare_folder(folder, marker="results.json") == folder
+
+
+def test_prepare_folder__refuses_a_folder_with_something_else_in_it(tmp_path):
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(InvalidInputError, match="holds other files"):
+        prepare_folder(tmp_path, marker="results.json")
+
+
+def test_prepare_folder__refuses_a_file(tmp_path):
+    (tmp_path / "a").touch()
+    with pytest.raises(InvalidInputError, match="is a file"):
+        prepare_folder(tmp_path / "a", marker="results.json")
