@@ -8,7 +8,7 @@ import pytest
 import torch
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Folder with the real data sets."""
     folder = os.environ.get("PNCA_DATA_DIR")
