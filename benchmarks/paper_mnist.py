@@ -119,8 +119,8 @@ def main() -> None:
         "",
         "Made by `PNCA_DATA_DIR=... python benchmarks/paper_mnist.py`. Mean ± standard deviation over draws",
         "0 to 9 of 100 training images; all 10,000 test images, the same rotated by 60 degrees, and 10,000",
-        "notMNIST letters. Settings are `pnca.paper_settings(...)` unless the row says otherwise. The paper's",
-        "numbers are those of its Table 1.",
+        "notMNIST letters. Settings are `pnca.paper_settings(...)` unless the row says otherwise. The",
+        "paper's numbers are those of its Table 1.",
         "",
         "| model | accuracy | paper | difference | rotated | paper | NLL | ECE "
         "| notMNIST above confidence .9 | AUROC by confidence |",

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 
 import reference
 from models import NEIGHBOUR, make
@@ -80,6 +83,14 @@ def test_background__far_away_the_prediction_is_the_class_shares(blobs):
     np.testing.assert_allclose(far, np.tile(model.class_prior_, (3, 1)), atol=1e-9)
     without = make("PNCA", background=0.0).fit(X, y)
     assert without.predict_proba(X[:3] * 1000).max() > 0.99
+
+
+def test_background__unscaled_inputs_are_reported():
+    X, y = load_breast_cancer(return_X_y=True)  # columns up to 4,000
+    with pytest.warns(ConvergenceWarning, match=r"% of the training examples .* Scale the inputs"):
+        make("PNCA").fit(X[:100], y[:100])
+    scaled = StandardScaler().fit_transform(X[:100])
+    make("PNCA").fit(scaled, y[:100])  # warnings are errors here
 
 
 def test_nca__is_pnca_with_one_particle_and_no_background(blobs):

@@ -1,7 +1,10 @@
+import pickle
+
 import pytest
 import torch
 from torch import nn
 
+from conftest import needs_cuda
 from pnca.exceptions import InvalidInputError
 from pnca.networks import StackedModule
 
@@ -69,6 +72,14 @@ def test_stacked_module__frozen_parameters_are_shared_and_kept():
     x = torch.randn(6, 3)
     weight, bias = particles[1, :8].view(2, 4), particles[1, 8:]
     torch.testing.assert_close(network(particles, x)[1], module[0](x) @ weight.T + bias)
+
+
+@needs_cuda
+def test_stacked_module__pickled_on_a_gpu_loads_without_one():
+    network = StackedModule(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)), sample=torch.zeros(1, 3))
+    network(network.draw(2, generator()).cuda(), torch.zeros(1, 3, device="cuda"))
+    restored = pickle.loads(pickle.dumps(network))
+    assert {p.device.type for p in restored.template.parameters()} == {"cpu"}
 
 
 def test_stacked_module__dropout_differs_between_particles_in_training_and_is_off_in_prediction():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from numbers import Integral, Real
 from typing import Any
@@ -9,13 +10,19 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from pnca.estimators._compat import Interval, StrOptions
 from pnca.estimators.base import FloatArray, ParticleClassifier
 from pnca.exceptions import InvalidInputError
 from pnca.maths.features import orthogonal_frequencies
-from pnca.maths.neighbours import class_log_masses, log_class_probabilities, log_neighbour_shares
+from pnca.maths.neighbours import (
+    class_log_masses,
+    leave_one_out,
+    log_class_probabilities,
+    log_neighbour_shares,
+)
 from pnca.maths.pnca import (
     functional_gradient,
     log_approximate_kernel,
@@ -140,6 +147,22 @@ class _NeighbourClassifier(ParticleClassifier):
     def _remember(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
         self.support_labels_ = labels
         self.support_embeddings_ = self._embed(inputs)
+        if self.background > 0:
+            self._warn_if_isolated()
+
+    def _warn_if_isolated(self) -> None:
+        """Where kernel mass underflows there is no gradient, and the background alone decides."""
+        embeddings = torch.from_numpy(self.support_embeddings_)
+        log_mass = leave_one_out(self._log_kernel(embeddings, embeddings)).logsumexp(dim=1)
+        isolated = (log_mass < math.log(self.background)).double().mean().item()
+        if isolated > 0.5:
+            warnings.warn(
+                f"{isolated:.0%} of the training examples get less kernel mass from all others than the "
+                f"background has ({self.background}), so the class shares decide. Scale the inputs (for "
+                "example with sklearn.preprocessing.StandardScaler), raise bandwidth, or lower background.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
 
     def _embed(self, inputs: NDArray[np.float32]) -> FloatArray:
         with torch.no_grad():

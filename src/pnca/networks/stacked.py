@@ -84,6 +84,10 @@ class StackedModule:
         outputs: Tensor = vmap(run, in_dims=(0, None), randomness=randomness)(parameters, inputs)
         return outputs
 
+    def __getstate__(self) -> dict[str, object]:
+        # The template follows the last device it ran on; a saved model must load without it.
+        return {**self.__dict__, "template": copy.deepcopy(self.template).cpu()}
+
     def _draw_one(self) -> Tensor:
         module = _build(self.module)
         parts = [p.detach().flatten() for p in module.parameters() if p.requires_grad]
