@@ -82,7 +82,7 @@ def test_model__prediction_does_not_depend_on_the_batch(name, blobs, monkeypatch
     whole = model.predict_log_proba(X)
     one_by_one = np.concatenate([model.predict_log_proba(X[i : i + 1]) for i in range(len(X))])
     np.testing.assert_allclose(one_by_one, whole, rtol=1e-9, atol=1e-9)
-    monkeypatch.setattr("pnca.estimators.base.PREDICTION_ROWS", 7)
+    monkeypatch.setattr("pnca.estimators.base.PREDICTION_NUMBERS", 7 * 3 * 5)
     np.testing.assert_allclose(model.predict_log_proba(X), whole, rtol=1e-9, atol=1e-9)
 
 
@@ -147,7 +147,7 @@ def test_model__quiet_by_default_and_a_bar_when_verbose(name, blobs, capsys):
 
 def test_model__interrupt_keeps_a_usable_model(name, blobs, monkeypatch):
     model = make(name, max_epochs=1000, batch_size=None)
-    objective, calls = type(model)._objective, []
+    objective, calls = type(model)._evaluate, []
 
     def interrupted(self, *args):
         calls.append(1)
@@ -155,7 +155,7 @@ def test_model__interrupt_keeps_a_usable_model(name, blobs, monkeypatch):
             raise KeyboardInterrupt
         return objective(self, *args)
 
-    monkeypatch.setattr(type(model), "_objective", interrupted)
+    monkeypatch.setattr(type(model), "_evaluate", interrupted)
     with pytest.warns(UserWarning, match="after 8 of 1000 epochs is kept"):
         model.fit(*blobs)
     assert model.n_iter_ == 8
@@ -225,6 +225,22 @@ def test_model__constant_features_are_harmless(name, blobs):
     model = make(name, max_epochs=60).fit(X, blobs[1])
     assert model.score(X, blobs[1]) > 0.9
     assert np.isfinite(model.predict_log_proba(X)).all()
+
+
+def test_model__is_not_touched_by_autocast(name, blobs):
+    expected = make(name, max_epochs=3).fit(*blobs).predict_proba(blobs[0])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert np.array_equal(make(name, max_epochs=3).fit(*blobs).predict_proba(blobs[0]), expected)
+
+
+@needs_cuda
+def test_model__fit_on_the_cpu_leaves_the_gpus_generator_alone(name, blobs):
+    torch.cuda.manual_seed(5)
+    expected = torch.rand(1, device="cuda")
+    torch.cuda.manual_seed(5)
+    make(name, max_epochs=1).fit(*blobs)
+    make(name, max_epochs=1, module=lambda: nn.Linear(5, 2)).fit(*blobs)
+    assert torch.equal(torch.rand(1, device="cuda"), expected)
 
 
 @needs_cuda

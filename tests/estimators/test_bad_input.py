@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from models import ALL, NEIGHBOUR, SOFTMAX, make
 
@@ -28,7 +28,7 @@ def with_value(value):
         (X, Y[:7], "inconsistent numbers of samples"),
         (X[:, 0], Y, "Reshape your data"),
         (X, np.linspace(0, 1, 20), "Unknown label type: continuous"),
-        (X.reshape(20, 3, 1), Y, "dim 3"),
+        (X.reshape(20, 3, 1), Y, "X has 3 dimensions .* pass module="),
     ],
 )
 def test_fit__says_what_is_wrong_with_the_data(name, inputs, labels, message):
@@ -45,6 +45,7 @@ def test_fit__says_what_is_wrong_with_the_data(name, inputs, labels, message):
         ("batch_size", 0, "'batch_size' parameter .* range"),
         ("device", "abacus", "device='abacus' cannot be used here"),
         ("module", "resnet", "'module' parameter .* must be a callable or None"),
+        ("hidden_layer_sizes", (16.7,), "hidden_layer_sizes must hold positive whole numbers"),
         ("hidden_layer_sizes", (16, 0), "hidden_layer_sizes must hold positive whole numbers"),
         ("hidden_layer_sizes", 16, "'hidden_layer_sizes' parameter .* array-like"),
         ("class_weight", "heavy", "'class_weight' parameter .*'balanced'"),
@@ -90,7 +91,7 @@ def test_fit__class_with_one_example_is_kept_with_a_warning(name):
     labels = np.array(["often"] * 19 + ["once"])
     inputs = X.copy()
     inputs[-1] += 20
-    with pytest.warns(UserWarning, match="Class 'once' has a single example"):
+    with pytest.warns(UserWarning, match="Only one example of class 'once'"):
         model = make(name).fit(inputs, labels)
     assert np.isfinite(model.history_["loss"]).all()
     assert model.predict(inputs[-1:]).tolist() == ["once"]
@@ -124,6 +125,21 @@ def test_fit__more_classes_than_examples_in_a_batch_is_ordinary_for_softmax_mode
 def test_fit__divergence_is_reported_and_not_returned_as_nan(name):
     with pytest.raises(ArithmeticError, match="lower learning_rate, or scale the inputs"):
         make(name, learning_rate=1e30, max_epochs=50).fit(X * 1e15, Y)
+
+
+@pytest.mark.parametrize("name", ["DNN", "BNN", "NCA"])
+def test_fit__divergence_in_the_last_step_is_reported_too(name):
+    with pytest.raises(ArithmeticError, match="parameters became infinite or NaN"):
+        make(name, learning_rate=1e38, max_epochs=1, hidden_layer_sizes=(4,)).fit(X * 100, Y)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_fit__failure_leaves_an_unfitted_model_and_not_half_of_an_earlier_one(name):
+    model = make(name, max_epochs=1).fit(X, Y)
+    with pytest.raises(ValueError, match="one class"):
+        model.fit(X, np.zeros(20))
+    with pytest.raises(NotFittedError):
+        model.predict(X)
 
 
 def test_fit__inputs_far_too_large_to_learn_from_are_reported():

@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 import reference
 from models import NEIGHBOUR, make
+from pnca.estimators import neighbour
 
 neighbour_models = pytest.mark.parametrize("name", NEIGHBOUR)
 
@@ -83,6 +84,37 @@ def test_background__far_away_the_prediction_is_the_class_shares(blobs):
     np.testing.assert_allclose(far, np.tile(model.class_prior_, (3, 1)), atol=1e-9)
     without = make("PNCA", background=0.0).fit(X, y)
     assert without.predict_proba(X[:3] * 1000).max() > 0.99
+
+
+@neighbour_models
+def test_class_weight__of_zero_means_no_mass_however_far_the_others(name):
+    X, y = np.random.RandomState(0).normal(size=(20, 3)).astype(np.float32), np.arange(20) % 2
+    X[y == 0] += 30
+    model = make(name, class_weight={0: 1.0, 1: 0.0}, max_epochs=5).fit(X, y)
+    assert (model.predict(X) == 0).all()
+
+
+def test_background__has_the_same_balance_in_minibatches(blobs):
+    """In training a batch of a third of the examples meets a third of the background."""
+    whole, third = make("PNCA"), make("PNCA", batch_size=20)
+    seen = {}
+    for model in (whole, third):
+        original = neighbour.log_leave_one_out_probabilities
+
+        def spy(log_kernel, labels, log_prior, background, log_weights, model=model, original=original):
+            seen[model.batch_size] = background / len(labels)
+            return original(log_kernel, labels, log_prior, background, log_weights)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(neighbour, "log_leave_one_out_probabilities", spy)
+            model.set_params(max_epochs=1).fit(*blobs)
+    assert seen[20] == pytest.approx(seen[None]) == pytest.approx(0.1 / 60)
+
+
+def test_kernel__changed_after_the_fit_is_an_error(blobs):
+    model = make("PNCA", max_epochs=1).fit(*blobs)
+    with pytest.raises(ValueError, match="fit again"):
+        model.set_params(kernel="orthogonal").predict(blobs[0])
 
 
 def test_background__unscaled_inputs_are_reported():

@@ -39,7 +39,7 @@ def _array_api(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # its data are often noise
-@pytest.mark.filterwarnings("ignore:Class .* has a single example:UserWarning")
+@pytest.mark.filterwarnings("ignore:Only one example of class:UserWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_estimator__passes_scikit_learn_check(estimator, check):
     check(estimator)

@@ -29,8 +29,8 @@ def test_ensemble__networks_are_independent_of_their_number(blobs):
 
         original = type(model)._build_network
 
-        def with_start(self, inputs, original=original, same_start=same_start):
-            network = original(self, inputs)
+        def with_start(self, inputs, seed, original=original, same_start=same_start):
+            network = original(self, inputs, seed)
             network.draw = same_start
             return network
 

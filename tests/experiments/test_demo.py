@@ -25,6 +25,22 @@ def test_demo_models__are_the_papers_five_and_our_default():
     assert models["PNCA"].get_params() == {**type(models["PNCA"])().get_params(), "random_state": 0}
 
 
+def test_demo_models__all_run(experiment):
+    models = {name: model.set_params(max_epochs=1) for name, model in demo_models(0).items()}
+    assert [result.name for result in run_demo(experiment, models)] == list(models)
+
+
+def test_run_demo__interrupt_ends_all_of_it(experiment, monkeypatch):
+    model = make("DNN", batch_size=None)
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(model), "_evaluate", interrupted)
+    with pytest.warns(UserWarning, match="0 of 30 epochs"), pytest.raises(KeyboardInterrupt):
+        list(run_demo(experiment, {"DNN": model}))
+
+
 def test_run_demo__asks_every_model_about_every_test_set(results, experiment):
     assert [result.name for result in results] == ["PNCA", "DNN"]
     n = len(experiment.test_labels)

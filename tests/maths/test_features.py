@@ -88,6 +88,13 @@ def test_log_approximate_kernel__gradient_is_finite_where_relu_empties_a_row():
     assert a.grad.isfinite().all()
 
 
+def test_log_approximate_kernel__is_not_touched_by_autocast():
+    a, omega = scenarios.cloud(3, 5, 3).float(), frequencies().float()
+    expected = log_approximate_kernel(a, a, omega)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(log_approximate_kernel(a, a, omega), expected)
+
+
 def test_log_approximate_kernel__gradcheck():
     a, omega = scenarios.cloud(2, 4, 2, scale=0.3).requires_grad_(), frequencies(2, 3)
     assert torch.autograd.gradcheck(lambda a: log_approximate_kernel(a, a, omega), a)

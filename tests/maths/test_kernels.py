@@ -94,6 +94,31 @@ def test_log_expected_kernel__is_symmetric_and_at_most_one():
     assert (log_K <= 1e-12).all()
 
 
+def test_log_expected_kernel__is_at_most_one_in_float32_too():
+    a = scenarios.cloud(3, 6, 2, scale=1000).float()
+    assert (log_expected_kernel(a, a, 1.0) <= 0).all()
+
+
+def test_log_expected_kernel__gradient_is_accurate_far_from_the_origin():
+    a = scenarios.cloud(3, 6, 2) + 2.0**13
+    a = a.float().double()  # exactly representable in both precisions
+
+    def gradient(z):
+        z = z.clone().requires_grad_()
+        weights = torch.linspace(0, 1, 36, dtype=z.dtype).view(6, 6)
+        return torch.autograd.grad((log_expected_kernel(z, z, 1.0) * weights).sum(), z)[0].double()
+
+    exact = gradient(a)
+    assert (gradient(a.float()) - exact).norm() / exact.norm() < 1e-5
+
+
+def test_log_expected_kernel__is_not_touched_by_autocast():
+    a = scenarios.cloud(3, 6, 2).float()
+    expected = log_expected_kernel(a, a, 1.0)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(log_expected_kernel(a, a, 1.0), expected)
+
+
 def test_log_expected_kernel__stays_finite_where_the_kernel_underflows():
     a = torch.tensor([[[0.0], [1e4]]], requires_grad=True)  # exp(-1e8) is zero in any float
     log_K = log_expected_kernel(a, a, 1.0)

@@ -20,6 +20,16 @@ def test_cross_entropy__of_one_particle_is_torchs():
     torch.testing.assert_close(cross_entropy(logits, labels, torch.ones(6, dtype=logits.dtype))[0], expected)
 
 
+def test_cross_entropy__gradcheck():
+    logits = scenarios.cloud(2, 4, 3).requires_grad_()
+    labels, weights = torch.tensor([0, 2, 1, 1]), torch.tensor([1.0, 0.5, 2.0, 1.0], dtype=logits.dtype)
+    assert torch.autograd.gradcheck(lambda z: cross_entropy(z, labels, weights), logits)
+
+
+def test_log_mean_probabilities__gradcheck():
+    assert torch.autograd.gradcheck(log_mean_probabilities, scenarios.cloud(2, 4, 3).requires_grad_())
+
+
 def test_log_mean_probabilities__average_probabilities_and_not_logits():
     logits = scenarios.cloud(4, 5, 3)
     torch.testing.assert_close(log_mean_probabilities(logits).exp(), logits.softmax(dim=2).mean(dim=0))

@@ -32,6 +32,24 @@ def test_pnca_loss__one_particle_is_nca(seed):
     torch.testing.assert_close(loss(z, labels, 0.8), reference.nca_loss(z[0], labels, 0.8))
 
 
+@pytest.mark.parametrize("background", [0.0, 0.3])
+def test_log_leave_one_out_probabilities__equal_the_loop_with_weights(background):
+    z, labels = scenarios.cloud(2, 6, 2), torch.tensor([0, 1, 0, 1, 0, 1])
+    prior = torch.tensor([0.4, 0.6], dtype=z.dtype)
+    weights = torch.tensor([1.0, 3.0, 0.5, 1.0, 2.0, 0.1], dtype=z.dtype)
+    log_K = log_expected_kernel(z, z, 1.1)
+    without_self = log_K.exp() * (1 - torch.eye(6, dtype=z.dtype))
+    expected = reference.class_probabilities(without_self, labels, 2, background, prior, weights)
+    got = log_leave_one_out_probabilities(log_K, labels, prior.log(), background, weights.log())
+    torch.testing.assert_close(got.exp(), expected)
+
+
+def test_pnca_loss__weights_multiply_the_terms():
+    log_p = torch.tensor([[0.5, 0.5], [0.25, 0.75]]).log()
+    got = pnca_loss(log_p, torch.tensor([0, 1]), torch.tensor([2.0, 3.0]))
+    assert got.item() == pytest.approx(2 * math.log(2) - 3 * math.log(0.75))
+
+
 def test_pnca_loss__identical_particles_are_one_particle():
     z, labels = scenarios.cloud(1, 6, 2), scenarios.labels(6, 2)
     torch.testing.assert_close(loss(z.expand(5, -1, -1), labels), loss(z, labels))

@@ -53,6 +53,29 @@ def test_stacked_module__draw_is_seeded_and_leaves_the_global_generator_alone():
     assert not torch.equal(first[0], first[1])
 
 
+def test_stacked_module__what_it_draws_and_keeps_frozen_is_seeded_too():
+    class Projected(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("projection", torch.randn(3, 5))
+            self.head = nn.Linear(5, 2)
+
+        def forward(self, x):
+            return self.head(x @ self.projection)
+
+    first, again, other = (
+        StackedModule(Projected, sample=torch.zeros(1, 3), seed=seed).template.projection
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_stacked_module__lazy_layers_are_sized_by_the_sample():
+    network = StackedModule(lambda: nn.LazyLinear(2), sample=torch.zeros(1, 3))
+    assert network.draw(2, generator()).shape == (2, 3 * 2 + 2)
+
+
 def test_stacked_module__instance_is_redrawn_and_not_touched():
     module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     before = [p.clone() for p in module.parameters()]
@@ -97,6 +120,7 @@ def test_stacked_module__dropout_differs_between_particles_in_training_and_is_of
 def test_stacked_module__pretrained_batch_norm_uses_its_stored_statistics():
     norm = nn.BatchNorm1d(3)
     norm(torch.randn(100, 3) * 5 + 2)
+    norm.num_batches_tracked.zero_()  # older checkpoints do not have this counter
     mean, variance = norm.running_mean.clone(), norm.running_var.clone()
     network = StackedModule(nn.Sequential(norm, nn.Linear(3, 1)), sample=torch.zeros(1, 3))
     particles = network.draw(2, generator())
@@ -113,6 +137,7 @@ def test_stacked_module__pretrained_batch_norm_uses_its_stored_statistics():
     [
         (nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), "GroupNorm"),
         (nn.Flatten(), "no trainable parameter"),
+        (nn.Linear(4, 2), r"cannot take inputs of shape \(3,\)"),
         (lambda: "text", "must return a torch.nn.Module"),
         (nn.Sequential(nn.Linear(3, 4), nn.Unflatten(1, (2, 2))), r"shape \(2, d\)"),
     ],

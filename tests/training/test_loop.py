@@ -21,9 +21,9 @@ def one_batch():
     return [np.arange(4)]
 
 
-def run(objective=quadratic, direction=plain, batches=one_batch, **settings):
+def run(evaluate=quadratic, descent=plain, batches=one_batch, **settings):
     settings = {"max_epochs": 300, "learning_rate": 0.1, **settings}
-    return train(torch.zeros(2, 2), objective, direction, batches, **settings)
+    return train(torch.zeros(2, 2), evaluate, descent, batches, **settings)
 
 
 def test_train__finds_the_minimum_and_keeps_a_history():
@@ -47,16 +47,16 @@ def test_train__steps_are_those_of_nadam():
 
 
 def test_train__follows_the_direction_and_not_the_gradient():
-    particles, _ = run(direction=lambda w, g: torch.zeros_like(g), max_epochs=3)
+    particles, _ = run(descent=lambda w, g: torch.zeros_like(g), max_epochs=3)
     assert (particles == 0).all()
 
 
 def test_train__loss_is_averaged_over_batches_by_their_size():
-    def objective(particles, indices):
+    def evaluate(particles, indices):
         loss = 0 * particles.sum() + float(len(indices))
         return Evaluation(loss, loss.detach(), torch.tensor(1.0))
 
-    _, history = run(objective, batches=lambda: [np.arange(3), np.arange(1)], max_epochs=1)
+    _, history = run(evaluate, batches=lambda: [np.arange(3), np.arange(1)], max_epochs=1)
     assert history.loss == (pytest.approx((3 * 3 + 1 * 1) / 4),)
     assert history.accuracy == (pytest.approx(2 / 4),)
 

@@ -110,10 +110,10 @@ def load_digits_experiment(
 
 
 def _check_n_train(n_train: int, n_images: int, n_classes: int) -> None:
-    """Refuse a split in which a class could be missing from one side."""
-    most = n_images - n_classes
+    """Refuse a split in which a class could be missing from one side, or has no pair to learn from."""
+    least, most = 2 * n_classes, n_images - n_classes
     is_count = isinstance(n_train, Integral) and not isinstance(n_train, bool)
-    if not (is_count and n_classes <= n_train <= most):
+    if not (is_count and least <= n_train <= most):
         raise InvalidInputError(
-            f"n_train must be a whole number from {n_classes} to {most}, but it is {n_train!r}."
+            f"n_train must be a whole number from {least} to {most}, but it is {n_train!r}."
         )

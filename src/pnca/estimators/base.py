@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
@@ -31,15 +32,16 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-#: Rows that pass through the networks at once in prediction. It bounds memory; results do not depend on it.
-PREDICTION_ROWS = 1024
+#: Rows that pass through the networks at once in prediction, and numbers in their inputs times particles,
+#: whichever is less. They bound memory; results do not depend on them.
+PREDICTION_ROWS, PREDICTION_NUMBERS = 1024, 2**24
 
 
 class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     """Base of the classifiers: m networks ("particles") trained as one stacked program.
 
-    A subclass says what the particles learn (``_objective``), in which direction they move
-    (``_direction``), and how their outputs become probabilities (``_log_probabilities``).
+    A subclass says what the particles learn (``_evaluate``), in which direction they move
+    (``_descent``), and how their outputs become probabilities (``_log_probabilities``).
     """
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012  (scikit-learn's protocol)
@@ -79,21 +81,23 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         -------
         self
         """
+        self._forget()
         inputs, labels = self._check_training_data(X, y)
         rng = check_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(rng.randint(2**31)))
         device = resolve_device(self.device)
-        self.network_ = self._build_network(inputs)
+        self.network_ = self._build_network(inputs, seed=int(rng.randint(2**31)))
         particles = self.network_.draw(self._n_particles, generator)
         self._prepare(labels, generator)
 
         x, t = torch.from_numpy(inputs).to(device), torch.from_numpy(labels).to(device)
         weights = torch.from_numpy(self.class_weight_[labels]).to(x)
-        with _seeded(int(rng.randint(2**31)), device):
+        # Autocast, where the caller has it on, would round kernels and updates to bfloat16.
+        with _seeded(int(rng.randint(2**31)), device), torch.autocast(device.type, enabled=False):
             trained, history = train(
                 particles.to(device),
-                lambda w, i: self._objective(self.network_(w, x[i], training=True), t[i], weights[i]),
-                self._direction,
+                lambda w, i: self._evaluate(self.network_(w, x[i], training=True), t[i], weights[i]),
+                self._descent,
                 lambda: self._batches(labels, rng),
                 max_epochs=self.max_epochs,
                 learning_rate=self.learning_rate,
@@ -102,10 +106,18 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
             )
         self.particles_ = trained.cpu().numpy()
         self.history_ = history.as_dict()
-        self.n_iter_ = len(history.loss)
         self._warn_unless_learnt(history)
         self._remember(inputs, labels)
+        self.n_iter_ = len(history.loss)  # set last: the mark of a complete fit
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_iter_")
+
+    def _forget(self) -> None:
+        """Drop an earlier fit, so that a failing one does not leave half of each."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predict the most probable class.
@@ -168,7 +180,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """Width of the network's last layer."""
 
     @abstractmethod
-    def _objective(self, outputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
+    def _evaluate(self, outputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
         """Evaluate the outputs (m, n, n_outputs) of a batch, its labels (n,) and its weights (n,)."""
 
     @abstractmethod
@@ -179,7 +191,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
         """Batches of one epoch."""
 
-    def _direction(self, particles: Tensor, gradients: Tensor) -> Tensor:
+    def _descent(self, particles: Tensor, gradients: Tensor) -> Tensor:
         """Direction (m, p) that is descended; plain gradients unless a model says otherwise."""
         return gradients
 
@@ -225,28 +237,34 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def _check_inputs(self, X: ArrayLike) -> NDArray[np.float32]:
         """Validate X for prediction; float32 like the training data, whatever it was stored as."""
         check_is_fitted(self)
-        inputs = _owned(self._validate(X, reset=False))
-        if inputs.shape[1:] != self.input_shape_:
+        shape = tuple(getattr(X, "shape", ()))[1:]
+        if len(shape) > 1 and shape != self.input_shape_:
             raise InvalidInputError(
-                f"X has inputs of shape {inputs.shape[1:]}, but {type(self).__name__} was fitted on inputs "
-                f"of shape {self.input_shape_}."
+                f"X has inputs of shape {shape}, but {type(self).__name__} was fitted on inputs of shape "
+                f"{self.input_shape_}."
             )
-        return inputs
+        return _owned(self._validate(X, reset=False))
 
     def _validate(self, *arrays: ArrayLike, reset: bool) -> Any:  # noqa: ANN401
         """Let scikit-learn check X (and y) and convert X to float32."""
         arrays = tuple(_off_device(array) for array in arrays)
+        n_dimensions = len(getattr(arrays[0], "shape", ()))
+        if self.module is None and n_dimensions > 2:
+            raise InvalidInputError(
+                f"X has {n_dimensions} dimensions: pass module=..., a function that builds a network for "
+                "such inputs, or reshape X to (n, features)."
+            )
         with np.errstate(over="ignore"):  # too large for float32: the check that follows says so
             return validate_data(
                 self, *arrays, reset=reset, dtype=np.float32, allow_nd=self.module is not None
             )
 
-    def _build_network(self, inputs: NDArray[np.float32]) -> ParticleNetwork:
+    def _build_network(self, inputs: NDArray[np.float32], seed: int) -> ParticleNetwork:
         if self.module is not None:
             sample = torch.from_numpy(inputs[:2])
-            return StackedModule(self.module, sample=sample, n_outputs=self._module_head)
-        sizes = [int(size) for size in self.hidden_layer_sizes]
-        if any(size < 1 for size in sizes):
+            return StackedModule(self.module, sample=sample, n_outputs=self._module_head, seed=seed)
+        sizes = list(self.hidden_layer_sizes)
+        if not all(isinstance(size, Integral) and size >= 1 for size in sizes):
             raise InvalidInputError(
                 f"hidden_layer_sizes must hold positive whole numbers; got {self.hidden_layer_sizes!r}."
             )
@@ -262,9 +280,13 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         device = resolve_device(self.device)
         dtype = self.network_.prediction_dtype if device.type != "mps" else torch.float32
         particles = torch.from_numpy(self.particles_).to(device, dtype)
-        for start in range(0, len(inputs), PREDICTION_ROWS):
-            chunk = torch.from_numpy(inputs[start : start + PREDICTION_ROWS]).to(device, dtype)
-            yield self.network_(particles, chunk)
+        n_numbers = len(particles) * math.prod(self.input_shape_)
+        n_rows = max(1, min(PREDICTION_ROWS, PREDICTION_NUMBERS // n_numbers))
+        for start in range(0, len(inputs), n_rows):
+            chunk = torch.from_numpy(inputs[start : start + n_rows]).to(device, dtype)
+            with torch.autocast(device.type, enabled=False):
+                outputs = self.network_(particles, chunk)
+            yield outputs
 
 
 def _off_device(array: ArrayLike) -> ArrayLike:
@@ -280,6 +302,11 @@ def _owned(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
 @contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seed what a module draws by itself (dropout), and leave the user's generators as they were."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
+    is_cuda = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if is_cuda else []):
+        # Not torch.manual_seed, which would seed every other GPU too.
+        torch.default_generator.manual_seed(seed)
+        if is_cuda:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
         yield

@@ -18,6 +18,7 @@ from pnca.estimators.base import FloatArray, ParticleClassifier
 from pnca.exceptions import InvalidInputError
 from pnca.maths.features import orthogonal_frequencies
 from pnca.maths.neighbours import (
+    LOG_ZERO,
     class_log_masses,
     leave_one_out,
     log_class_probabilities,
@@ -69,8 +70,9 @@ class _NeighbourClassifier(ParticleClassifier):
     def evidence(self, X: ArrayLike) -> FloatArray:
         """Log of the total kernel mass an input receives: larger means more familiar.
 
-        A density-like score: it falls as an input moves away from all training examples,
-        which the class probabilities alone do not show.
+        A density-like score: with the exact kernel it falls as the embedding of an input moves
+        away from those of all training examples, which the class probabilities alone do not show.
+        With random features it settles at the level of their error instead.
 
         Parameters
         ----------
@@ -123,14 +125,15 @@ class _NeighbourClassifier(ParticleClassifier):
         return self.n_components
 
     def _prepare(self, labels: NDArray[np.int64], generator: torch.Generator) -> None:
+        self.n_samples_fit_ = len(labels)
         counts = np.bincount(labels)
         if counts.max() < 2:
             raise InvalidInputError("Every class has a single example; at least one class needs two.")
         if counts.min() < 2:
             names = ", ".join(repr(name) for name in self.classes_[counts < 2].tolist())
             warnings.warn(
-                f"Class {names} has a single example: it can be predicted, but nothing is learnt from it.",
-                stacklevel=3,
+                f"Only one example of class {names}: it can be predicted, but nothing is learnt from it.",
+                stacklevel=4,
             )
         weights = self.class_weight_ * counts
         self.class_prior_ = weights / weights.sum()
@@ -168,12 +171,14 @@ class _NeighbourClassifier(ParticleClassifier):
         with torch.no_grad():
             return _join(list(self._outputs(inputs)), dim=1)
 
-    def _objective(self, outputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
+    def _evaluate(self, outputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
         log_probabilities = log_leave_one_out_probabilities(
             self._log_kernel(outputs, outputs),
             labels,
             torch.from_numpy(self.class_prior_).to(outputs).log(),
-            self.background,
+            # A part of the examples has a part of the mass: with the same part of the background
+            # the balance is that of prediction.
+            self.background * len(labels) / self.n_samples_fit_,
             _safe_log(weights),
         )
         # An example without a partner of its class in the batch has nothing to learn from.
@@ -192,6 +197,8 @@ class _NeighbourClassifier(ParticleClassifier):
     def _log_kernel(self, a: Tensor, b: Tensor) -> Tensor:
         """Log kernel (n_a, n_b) between embeddings (m, n_a, d) and (m, n_b, d)."""
         if self.kernel == "orthogonal":
+            if not hasattr(self, "frequencies_"):
+                raise InvalidInputError("kernel was set to 'orthogonal' after the fit; fit again.")
             return log_approximate_kernel(a, b, torch.from_numpy(self.frequencies_).to(a))
         return log_expected_kernel(a, b, self.bandwidth)
 
@@ -379,13 +386,13 @@ class PNCAClassifier(_NeighbourClassifier):
     def _n_particles(self) -> int:
         return self.n_particles
 
-    def _direction(self, particles: Tensor, gradients: Tensor) -> Tensor:
+    def _descent(self, particles: Tensor, gradients: Tensor) -> Tensor:
         return functional_gradient(particles, gradients)
 
 
 def _safe_log(weights: Tensor) -> Tensor:
     """Logarithm of class weights, of which a user may set some to zero."""
-    return weights.clamp_min(1e-30).log()
+    return weights.log().clamp_min(LOG_ZERO)
 
 
 def _join(chunks: list[Tensor], dim: int = 0) -> FloatArray:

@@ -29,7 +29,7 @@ class _SoftmaxClassifier(ParticleClassifier):
     def _module_head(self) -> int | None:
         return len(self.classes_)
 
-    def _objective(self, outputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
+    def _evaluate(self, outputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
         losses = cross_entropy(outputs, labels, weights)
         predicted = log_mean_probabilities(outputs.detach()).argmax(dim=1)
         return Evaluation(losses.sum(), losses.detach().mean(), (predicted == labels).sum())
@@ -226,7 +226,7 @@ class BNNClassifier(EnsembleClassifier):
     def _prepare(self, labels: NDArray[np.int64], generator: torch.Generator) -> None:
         self.n_samples_fit_ = len(labels)
 
-    def _direction(self, particles: Tensor, gradients: Tensor) -> Tensor:
+    def _descent(self, particles: Tensor, gradients: Tensor) -> Tensor:
         as_published = self.update == "as_published"
         scale = 1 / self.n_samples_fit_ if as_published else 1.0
         return svgd_posterior_gradient(

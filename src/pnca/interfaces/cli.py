@@ -82,7 +82,8 @@ def demo(
         "confident mistake. AUROC: how well confidence, or evidence (log kernel mass), tells digits from "
         "letters; 1 is best, .5 is chance.",
     )
-    written = [*write_figures(results, experiment, folder), write_json(folder / "results.json", content)]
+    # First the file by which a later run knows the folder as its own.
+    written = [write_json(folder / "results.json", content), *write_figures(results, experiment, folder)]
     console.print(f"\nWritten to {folder.resolve()}:")
     for path in written:
         console.print(f"  {path.name}")

@@ -94,6 +94,7 @@ def log_approximate_kernel(a: Tensor, b: Tensor, frequencies: Tensor) -> Tensor:
     Tensor of shape (n_a, n_b)
         At least ``log(FLOOR)``.
     """
-    mean_a = random_features(a, frequencies).mean(dim=0)  # (n_a, 2 f)
-    mean_b = mean_a if b is a else random_features(b, frequencies).mean(dim=0)
-    return ((mean_a @ mean_b.mT).relu() + FLOOR).log()
+    with torch.autocast(a.device.type, enabled=False):
+        mean_a = random_features(a, frequencies).mean(dim=0)  # (n_a, 2 f)
+        mean_b = mean_a if b is a else random_features(b, frequencies).mean(dim=0)
+        return ((mean_a @ mean_b.mT).relu() + FLOOR).log()

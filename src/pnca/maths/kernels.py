@@ -73,7 +73,9 @@ def log_expected_kernel(a: Tensor, b: Tensor, bandwidth: float, max_pairs: int =
     >>> log_expected_kernel(torch.tensor([[[0.0]]]), torch.tensor([[[2.0]]]), bandwidth=4.0)
     tensor([[-1.]])
     """
-    log_kernel: Tensor = _LogExpectedKernel.apply(a, b, bandwidth, max_pairs)  # type: ignore[no-untyped-call]
+    # Distances do not survive bfloat16: autocast, where it is on, stays outside.
+    with torch.autocast(a.device.type, enabled=False):
+        log_kernel: Tensor = _LogExpectedKernel.apply(a, b, bandwidth, max_pairs)  # type: ignore[no-untyped-call]
     return log_kernel
 
 
@@ -82,6 +84,9 @@ class _LogExpectedKernel(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, bandwidth: float, max_pairs: int) -> Tensor:  # noqa: ANN401
+        # Both sets are centred: their distances stay, the rounding of a shared offset goes.
+        centre = b.mean(dim=(0, 1))
+        a, b = a - centre, b - centre
         log_kernel = a.new_empty(a.shape[1], b.shape[1])
         left, right = _factors(a, b, bandwidth)
         for rows, columns in _blocks(a, b, max_pairs):
@@ -130,11 +135,8 @@ class _LogExpectedKernel(torch.autograd.Function):
 def _factors(a: Tensor, b: Tensor, bandwidth: float) -> tuple[Tensor, Tensor]:
     """Two matrices whose product is the log latent kernel: (m, n_a, d + 2), (m', n_b, d + 2).
 
-    One product in the place of a product and four passes over the pairs. As in
-    :func:`sq_distances`, the points are centred first.
+    One product in the place of a product and four passes over the pairs.
     """
-    centre = b.mean(dim=(0, 1))
-    a, b = a - centre, b - centre
     sq_norms_a, sq_norms_b = (z.square().sum(dim=2, keepdim=True) for z in (a, b))
     left = torch.cat([a, sq_norms_a, torch.ones_like(sq_norms_a)], dim=2)
     right = torch.cat([2 * b, -torch.ones_like(sq_norms_b), -sq_norms_b], dim=2) / bandwidth
@@ -144,7 +146,8 @@ def _factors(a: Tensor, b: Tensor, bandwidth: float) -> tuple[Tensor, Tensor]:
 def _log_terms(left: Tensor, right: Tensor) -> Tensor:
     """Log kernel of all pairs of particles of all pairs of points: (m, r, m', s)."""
     (m_a, r, _), (m_b, s, _) = left.shape, right.shape
-    return (left.flatten(0, 1) @ right.flatten(0, 1).mT).view(m_a, r, m_b, s)
+    terms = left.flatten(0, 1) @ right.flatten(0, 1).mT
+    return terms.clamp_max_(0).view(m_a, r, m_b, s)  # rounding can make a squared distance negative
 
 
 def _blocks(a: Tensor, b: Tensor, max_pairs: int) -> Iterator[tuple[slice, slice]]:

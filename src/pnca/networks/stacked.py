@@ -1,7 +1,8 @@
 """Any ``nn.Module`` as m particles at once, through ``torch.func``."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,9 @@ class StackedModule:
     n_outputs : int, optional
         If given, a linear layer to this many outputs follows the module.
     sample : Tensor of shape (n, ...)
-        A few inputs on which the module is tried.
+        A few inputs, of which the shape is used to try the module.
+    seed : int
+        Seed of what the module draws for itself and keeps frozen, such as a random projection.
 
     Examples
     --------
@@ -40,13 +43,19 @@ class StackedModule:
     prediction_dtype = torch.float32
 
     def __init__(
-        self, module: nn.Module | Callable[[], nn.Module], *, sample: Tensor, n_outputs: int | None = None
+        self,
+        module: nn.Module | Callable[[], nn.Module],
+        *,
+        sample: Tensor,
+        n_outputs: int | None = None,
+        seed: int = 0,
     ) -> None:
         self.module = module
         self.n_outputs = n_outputs
-        with torch.random.fork_rng(devices=[]):
-            template = _build(module)
-            self.n_features = _n_features(template, sample)
+        self.sample = torch.zeros_like(sample)  # its shape is what counts; nobody's data are kept
+        with _seeded(seed):
+            template = _build(module, self.sample)
+            self.n_features = _n_features(template, self.sample)
             if n_outputs is not None:
                 template = nn.Sequential(template, nn.Linear(self.n_features, n_outputs))
         _refuse_fresh_batch_norm(template)
@@ -60,8 +69,7 @@ class StackedModule:
     def draw(self, n_particles: int, generator: torch.Generator) -> Tensor:
         """Draw initial parameters: (m, p)."""
         seed = int(torch.randint(2**62, (), generator=generator))
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with _seeded(seed):
             particles = torch.stack([self._draw_one() for _ in range(n_particles)])
         if n_particles > 1 and (particles == particles[0]).all():
             raise InvalidInputError(
@@ -89,15 +97,23 @@ class StackedModule:
         return {**self.__dict__, "template": copy.deepcopy(self.template).cpu()}
 
     def _draw_one(self) -> Tensor:
-        module = _build(self.module)
+        module = _build(self.module, self.sample)
         parts = [p.detach().flatten() for p in module.parameters() if p.requires_grad]
         if self.n_outputs is not None:
             parts += [p.detach().flatten() for p in nn.Linear(self.n_features, self.n_outputs).parameters()]
         return torch.cat(parts).float().cpu()
 
 
-def _build(module: nn.Module | Callable[[], nn.Module]) -> nn.Module:
-    """Make a module that shares nothing with the user's, in float32 on the CPU."""
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed the generator from which modules draw, and leave the user's as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach GPUs too
+        yield
+
+
+def _build(module: nn.Module | Callable[[], nn.Module], sample: Tensor) -> nn.Module:
+    """Make a module that shares nothing with the user's, in float32 on the CPU, its lazy layers sized."""
     is_architecture = isinstance(module, nn.Module)
     built = copy.deepcopy(module if is_architecture else module())
     if not isinstance(built, nn.Module):
@@ -105,6 +121,14 @@ def _build(module: nn.Module | Callable[[], nn.Module]) -> nn.Module:
             f"module() must return a torch.nn.Module; it returned {type(built).__name__}."
         )
     built = built.cpu().float()
+    _set_mode(built, training=False)
+    try:
+        with torch.no_grad():
+            built(sample)
+    except RuntimeError as error:
+        raise InvalidInputError(
+            f"module cannot take inputs of shape {tuple(sample.shape[1:])}: {error}"
+        ) from error
     if is_architecture:
         _redraw(built)
     return built
@@ -132,7 +156,6 @@ def _redraw(module: nn.Module) -> None:
 
 def _n_features(module: nn.Module, sample: Tensor) -> int:
     """Width of the module's output, found by running it."""
-    _set_mode(module, training=False)
     with torch.no_grad():
         output = module(sample)
     if not isinstance(output, Tensor) or output.ndim != 2 or output.shape[0] != sample.shape[0]:
@@ -151,11 +174,18 @@ def _is_batch_norm(layer: nn.Module) -> bool:
 def _refuse_fresh_batch_norm(module: nn.Module) -> None:
     """Batch normalisation would make predictions depend on the batch; only stored statistics are used."""
     for name, layer in module.named_modules():
-        if _is_batch_norm(layer) and not getattr(layer, "num_batches_tracked", None):
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and not _has_statistics(layer):
             raise InvalidInputError(
                 f"Layer {name!r} is a batch normalisation without stored statistics: particles share a "
                 "batch, so it would tie predictions to the batch. Use nn.GroupNorm or nn.LayerNorm instead."
             )
+
+
+def _has_statistics(layer: nn.modules.batchnorm._BatchNorm) -> bool:
+    # Not by num_batches_tracked: older checkpoints have statistics but not the counter.
+    if layer.running_mean is None or layer.running_var is None:
+        return False
+    return bool((layer.running_mean != 0).any() or (layer.running_var != 1).any())
 
 
 def _set_mode(module: nn.Module, training: bool) -> None:

@@ -1,6 +1,7 @@
 """Files that are complete or absent, never half written."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,14 @@ def prepare_folder(path: str | Path, marker: str) -> Path:
         raise InvalidInputError(f"{folder} is a file; name a folder for the results.")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / marker).exists():
         raise InvalidInputError(f"{folder} holds other files; name a new or an empty folder for the results.")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInputError(
+            f"{folder} cannot be made ({error.strerror}); name another folder."
+        ) from error
+    if not os.access(folder, os.W_OK):
+        raise InvalidInputError(f"{folder} cannot be written to; name another folder.")
     return folder
 
 

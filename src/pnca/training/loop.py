@@ -13,19 +13,24 @@ from torch import Tensor
 from pnca.exceptions import TrainingDivergedError
 from pnca.training.progress import progress_bar
 
+_DIVERGED = (
+    "{what}: lower learning_rate, or scale the inputs "
+    "(for example with sklearn.preprocessing.StandardScaler)."
+)
+
 
 class Evaluation(NamedTuple):
     """What a model says of one batch."""
 
-    objective: Tensor  # (), descended
-    loss: Tensor  # (), the mean loss per example, for the history
+    total_loss: Tensor  # (), descended
+    mean_loss: Tensor  # (), per example, for the history
     n_correct: Tensor  # (), examples classified correctly
 
 
 #: From particles (m, p) and the indices of a batch to its evaluation.
-Objective = Callable[[Tensor, Tensor], Evaluation]
+Evaluate = Callable[[Tensor, Tensor], Evaluation]
 #: From particles (m, p) and the gradients of the loss (m, p) to the direction to descend (m, p).
-Direction = Callable[[Tensor, Tensor], Tensor]
+Descent = Callable[[Tensor, Tensor], Tensor]
 #: The batches of one epoch, as arrays of indices.
 Batches = Callable[[], Iterable[np.ndarray]]
 
@@ -44,8 +49,8 @@ class History:
 
 def train(
     particles: Tensor,
-    objective: Objective,
-    direction: Direction,
+    evaluate: Evaluate,
+    descent: Descent,
     batches: Batches,
     *,
     max_epochs: int,
@@ -61,10 +66,10 @@ def train(
     ----------
     particles : Tensor of shape (m, p)
         Initial parameters; they are not changed.
-    objective : callable
-        ``objective(particles, indices)`` returns an :class:`Evaluation` of that batch.
-    direction : callable
-        ``direction(particles, gradients)``, the (m, p) direction that is descended.
+    evaluate : callable
+        ``evaluate(particles, indices)`` returns an :class:`Evaluation` of that batch.
+    descent : callable
+        ``descent(particles, gradients)``, the (m, p) direction that is descended.
     batches : callable
         Returns the batches of indices of the next epoch.
     max_epochs : int
@@ -89,12 +94,10 @@ def train(
     with progress_bar(description, max_epochs, enabled=verbose) as advance:
         try:
             for _ in range(max_epochs):
-                loss, accuracy = _epoch(particles, objective, direction, batches(), optimiser)
+                loss, accuracy = _epoch(particles, evaluate, descent, batches(), optimiser)
                 if not math.isfinite(loss):
-                    raise TrainingDivergedError(
-                        f"The loss became {loss} in epoch {len(losses) + 1}: lower learning_rate, or scale "
-                        "the inputs (for example with sklearn.preprocessing.StandardScaler)."
-                    )
+                    what = f"The loss became {loss} in epoch {len(losses) + 1}"
+                    raise TrainingDivergedError(_DIVERGED.format(what=what))
                 losses.append(loss)
                 accuracies.append(accuracy)
                 advance(loss, accuracy)
@@ -102,29 +105,31 @@ def train(
             warnings.warn(
                 f"Interrupted: the fit after {len(losses)} of {max_epochs} epochs is kept.", stacklevel=2
             )
+    if not particles.isfinite().all():
+        raise TrainingDivergedError(_DIVERGED.format(what="The parameters became infinite or NaN"))
     return particles.detach(), History(tuple(losses), tuple(accuracies))
 
 
 def _epoch(
     particles: Tensor,
-    objective: Objective,
-    direction: Direction,
+    evaluate: Evaluate,
+    descent: Descent,
     batches: Iterable[np.ndarray],
     optimiser: torch.optim.Optimizer,
 ) -> tuple[float, float]:
     """One pass over the data; returns the mean loss and accuracy seen on the way."""
-    total_loss = torch.zeros((), device=particles.device)
-    total_correct = torch.zeros((), device=particles.device)
+    sum_loss = torch.zeros((), device=particles.device)
+    sum_correct = torch.zeros((), device=particles.device)
     n_seen = 0
     for batch in batches:
         indices = torch.as_tensor(batch, device=particles.device)
-        batch_objective, loss, n_correct = objective(particles, indices)
-        (gradients,) = torch.autograd.grad(batch_objective, particles)
+        total_loss, mean_loss, n_correct = evaluate(particles, indices)
+        (gradients,) = torch.autograd.grad(total_loss, particles)
         with torch.no_grad():
-            particles.grad = direction(particles, gradients)
+            particles.grad = descent(particles, gradients)
         optimiser.step()
         # Summed on the device: reading a number out would make a GPU wait at every step.
-        total_loss += loss.detach() * len(batch)
-        total_correct += n_correct
+        sum_loss += mean_loss.detach() * len(batch)
+        sum_correct += n_correct
         n_seen += len(batch)
-    return float(total_loss) / n_seen, float(total_correct) / n_seen
+    return float(sum_loss) / n_seen, float(sum_correct) / n_seen
