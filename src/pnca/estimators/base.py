@@ -196,7 +196,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         return gradients
 
     def _prepare(self, labels: NDArray[np.int64], generator: torch.Generator) -> None:
-        """Set what the objective needs besides the particles."""
+        """Set what the loss needs besides the particles."""
 
     def _remember(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
         """Keep what prediction needs besides the particles."""
