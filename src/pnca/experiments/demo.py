@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pnca import evaluation
+from pnca import __version__, evaluation
 from pnca.data import ShiftExperiment
 from pnca.estimators import (
     BNNClassifier,
@@ -180,7 +180,8 @@ def record(
         },
         "versions": {
             "python": platform.python_version(),
-            **{name: version(name) for name in ("pnca", "torch", "numpy", "scikit-learn")},
+            "pnca": __version__,
+            **{name: version(name) for name in ("torch", "numpy", "scikit-learn")},
         },
         "models": {
             result.name: {
