@@ -75,7 +75,7 @@ def log_expected_kernel(a: Tensor, b: Tensor, bandwidth: float, max_pairs: int =
     """
     # Distances do not survive bfloat16: autocast, where it is on, stays outside.
     with torch.autocast(a.device.type, enabled=False):
-        log_kernel: Tensor = _LogExpectedKernel.apply(a, b, bandwidth, max_pairs)  # type: ignore[no-untyped-call]
+        log_kernel: Tensor = _LogExpectedKernel.apply(a, b, bandwidth, max_pairs, a is b)  # type: ignore[no-untyped-call]
     return log_kernel
 
 
@@ -83,26 +83,35 @@ class _LogExpectedKernel(torch.autograd.Function):
     """Blockwise forward, and a backward that computes each block again instead of storing it."""
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, bandwidth: float, max_pairs: int) -> Tensor:  # noqa: ANN401
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        a: Tensor,
+        b: Tensor,
+        bandwidth: float,
+        max_pairs: int,
+        is_symmetric: bool,
+    ) -> Tensor:
         # Both sets are centred: their distances stay, the rounding of a shared offset goes.
         centre = b.mean(dim=(0, 1))
         a, b = a - centre, b - centre
         log_kernel = a.new_empty(a.shape[1], b.shape[1])
         left, right = _factors(a, b, bandwidth)
-        for rows, columns in _blocks(a, b, max_pairs):
+        for rows, columns in _blocks(a, b, max_pairs, is_symmetric):
             terms = _log_terms(left[:, rows], right[:, columns])
             # torch.logsumexp over two dimensions at once takes twice as long as these steps.
             largest = terms.amax(dim=0).amax(dim=1)  # (r, s)
             sums = terms.sub_(largest[None, :, None, :]).exp_().sum(dim=2).sum(dim=0)
             log_kernel[rows, columns] = sums.log_().add_(largest)
+            if is_symmetric and rows != columns:
+                log_kernel[columns, rows] = log_kernel[rows, columns].mT
         log_kernel -= math.log(a.shape[0] * b.shape[0])
         ctx.save_for_backward(a, b, log_kernel)
-        ctx.settings = bandwidth, max_pairs
+        ctx.settings = bandwidth, max_pairs, is_symmetric
         return log_kernel
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:  # noqa: ANN401
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         r"""Pull each point towards its partners.
 
         .. math:: \nabla_{a_{il}} = -\frac{2}{h} \sum_{j l'} G_{ij} P_{il,jl'} (a_{il} - b_{jl'})
@@ -110,18 +119,20 @@ class _LogExpectedKernel(torch.autograd.Function):
         with :math:`P_{il,jl'}` the share of a pair of particles in :math:`K_{ij}`.
         """
         a, b, log_kernel = ctx.saved_tensors
-        bandwidth, max_pairs = ctx.settings
+        bandwidth, max_pairs, is_symmetric = ctx.settings
         log_sums = log_kernel + math.log(a.shape[0] * b.shape[0])
         left, right = _factors(a, b, bandwidth)
         # The column of ones collects the sum of the weights in the same product.
         a_and_one, b_and_one = (torch.cat([z, torch.ones_like(z[..., :1])], dim=2) for z in (a, b))
         pull_a, pull_b = torch.zeros_like(a_and_one), torch.zeros_like(b_and_one)
-        for rows, columns in _blocks(a, b, max_pairs):
+        for rows, columns in _blocks(a, b, max_pairs, is_symmetric):
+            # A block that stands for its mirror image has the gradients of both.
+            block_grad = grad[rows, columns]
+            if is_symmetric and rows != columns:
+                block_grad = block_grad + grad[columns, rows].mT
             shares = _log_terms(left[:, rows], right[:, columns])
             shares.sub_(log_sums[rows, columns][None, :, None, :]).exp_()
-            weights = (
-                shares.mul_(grad[rows, columns][None, :, None, :]).flatten(2).flatten(0, 1)
-            )  # (m r, m' s)
+            weights = shares.mul_(block_grad[None, :, None, :]).flatten(2).flatten(0, 1)  # (m r, m' s)
             for_a = weights @ b_and_one[:, columns].flatten(0, 1)
             for_b = (a_and_one[:, rows].flatten(0, 1).mT @ weights).mT  # faster than weights.mT @ ...
             pull_a[:, rows] += for_a.view(a.shape[0], -1, for_a.shape[1])
@@ -129,7 +140,7 @@ class _LogExpectedKernel(torch.autograd.Function):
         grad_a, grad_b = (
             (2 / bandwidth) * (pull[..., :-1] - pull[..., -1:] * z) for pull, z in ((pull_a, a), (pull_b, b))
         )
-        return grad_a, grad_b, None, None
+        return grad_a, grad_b, None, None, None
 
 
 def _factors(a: Tensor, b: Tensor, bandwidth: float) -> tuple[Tensor, Tensor]:
@@ -150,11 +161,15 @@ def _log_terms(left: Tensor, right: Tensor) -> Tensor:
     return terms.clamp_max_(0).view(m_a, r, m_b, s)  # rounding can make a squared distance negative
 
 
-def _blocks(a: Tensor, b: Tensor, max_pairs: int) -> Iterator[tuple[slice, slice]]:
-    """Tile the (n_a, n_b) matrix so that no tile holds more than ``max_pairs`` latent pairs."""
+def _blocks(a: Tensor, b: Tensor, max_pairs: int, is_symmetric: bool) -> Iterator[tuple[slice, slice]]:
+    """Tile the (n_a, n_b) matrix so that no tile holds more than ``max_pairs`` latent pairs.
+
+    Of a symmetric matrix come the tiles on the diagonal and above it, which are square.
+    """
     (m_a, n_a, _), (m_b, n_b, _) = a.shape, b.shape
-    n_columns = max(1, min(n_b, max_pairs // (m_a * m_b)))
-    n_rows = max(1, max_pairs // (n_columns * m_a * m_b))
+    n_entries = max(1, max_pairs // (m_a * m_b))
+    n_columns = max(1, min(n_b, math.isqrt(n_entries) if is_symmetric else n_entries))
+    n_rows = n_columns if is_symmetric else max(1, n_entries // n_columns)
     for row in range(0, n_a, n_rows):
-        for column in range(0, n_b, n_columns):
+        for column in range(row if is_symmetric else 0, n_b, n_columns):
             yield slice(row, row + n_rows), slice(column, column + n_columns)
