@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from models import make
+from pnca.data import ShiftExperiment, load_digits_experiment
+from pnca.experiments.demo import DemoResult, run_demo
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
@@ -25,11 +29,23 @@ def blobs() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.RandomState(0)
     labels = np.array(["ash", "birch", "cedar"])[np.arange(60) % 3]
     centres = {"ash": -2.0, "birch": 0.0, "cedar": 2.0}
-    X = rng.normal(size=(60, 5)).astype(np.float32) * 0.5 + np.array([[centres[name]] for name in labels])
+    X = 0.5 * rng.normal(size=(60, 5)) + np.array([[centres[name]] for name in labels])
     X = X.astype(np.float32)
     X.setflags(write=False)
     labels.setflags(write=False)
     return X, labels
+
+
+@pytest.fixture(scope="session")
+def experiment() -> ShiftExperiment:
+    """The demo's data, with 60 training digits."""
+    return load_digits_experiment(60)
+
+
+@pytest.fixture(scope="session")
+def results(experiment: ShiftExperiment) -> list[DemoResult]:
+    """What a model with evidence and one without answer in the demo."""
+    return list(run_demo(experiment, {"PNCA": make("PNCA"), "DNN": make("DNN")}))
 
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")

@@ -10,9 +10,8 @@ N_TEST = 2000
 
 
 @pytest.fixture(scope="module")
-def mnist(request):
-    folder = request.getfixturevalue("data_dir")
-    with np.load(folder / "mnist.npz") as digits, np.load(folder / "notmnist.npz") as letters:
+def mnist(data_dir):
+    with np.load(data_dir / "mnist.npz") as digits, np.load(data_dir / "notmnist.npz") as letters:
         rows = np.random.RandomState(0).choice(60_000, 100, replace=False)
         every_fifth = slice(None, None, 10_000 // N_TEST)
         return {

@@ -4,18 +4,7 @@ import numpy as np
 import pytest
 
 from models import make
-from pnca.data import load_digits_experiment
 from pnca.experiments.demo import TEST_SETS, demo_models, measure, record, run_demo
-
-
-@pytest.fixture(scope="module")
-def experiment():
-    return load_digits_experiment(60)
-
-
-@pytest.fixture(scope="module")
-def results(experiment):
-    return list(run_demo(experiment, {"PNCA": make("PNCA"), "DNN": make("DNN")}))
 
 
 def test_demo_models__are_the_papers_five_and_our_default():

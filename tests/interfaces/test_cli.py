@@ -64,3 +64,11 @@ def test_help__names_the_commands():
     result = CliRunner().invoke(cli.app, ["--help"])
     assert result.exit_code == 0
     assert "demo" in result.output
+
+
+@pytest.mark.parametrize("seed", ["-1", "4294967296", "many"])
+def test_demo__seed_out_of_range_is_a_usage_error(seed, tmp_path):
+    result = CliRunner().invoke(cli.app, ["demo", "--out", str(tmp_path / "new"), "--seed", seed])
+    assert result.exit_code == 2
+    assert "--seed" in result.output
+    assert not (tmp_path / "new").exists()

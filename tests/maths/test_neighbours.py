@@ -8,6 +8,7 @@ import scenarios
 from pnca.maths.kernels import log_expected_kernel
 from pnca.maths.neighbours import (
     class_log_masses,
+    is_isolated,
     leave_one_out,
     log_class_probabilities,
     log_neighbour_shares,
@@ -104,3 +105,11 @@ def test_log_neighbour_shares__three_points_solved_on_paper():
     shares = log_neighbour_shares(torch.tensor([[0.0, -1.0, -4.0]])).exp()
     total = 1 + math.exp(-1) + math.exp(-4)
     torch.testing.assert_close(shares, torch.tensor([[1.0, math.exp(-1), math.exp(-4)]]) / total)
+
+
+def test_is_isolated__compares_the_mass_of_the_others_with_the_background():
+    log_K, _ = problem(n_queries=9)
+    K = log_K.exp()
+    mass = torch.stack([sum(K[i, j] for j in range(9) if j != i) for i in range(9)])
+    for background in (mass.min() * 0.9, mass.median() * 1.01, mass.max() * 1.1):
+        assert torch.equal(is_isolated(log_K, background.item()), mass < background)

@@ -12,6 +12,7 @@ from pnca.maths.stein import (
     svgd_direction,
     svgd_direction_as_published,
     svgd_posterior_gradient,
+    svgd_posterior_gradient_as_published,
 )
 
 
@@ -118,4 +119,11 @@ def test_svgd_posterior_gradient__is_minus_the_direction_of_the_posterior(as_pub
     got = svgd_posterior_gradient(
         particles, gradients, n_samples=30, prior_precision=0.5, as_published=as_published
     )
+    torch.testing.assert_close(got, expected)
+
+
+def test_svgd_posterior_gradient_as_published__attracts_and_divides_the_log_posterior_by_n():
+    particles, gradients = scenarios.particles_and_scores(5, 7)
+    expected = -svgd_direction_as_published(particles, (-30 * gradients - 0.5 * particles) / 30)
+    got = svgd_posterior_gradient_as_published(particles, gradients, n_samples=30, prior_precision=0.5)
     torch.testing.assert_close(got, expected)

@@ -1,19 +1,5 @@
-import pytest
-
-from models import make
-from pnca.data import load_digits_experiment
-from pnca.experiments.demo import record, run_demo
+from pnca.experiments.demo import record
 from pnca.reports.demo import COLUMNS, table_rows, write_figures
-
-
-@pytest.fixture(scope="module")
-def experiment():
-    return load_digits_experiment(60)
-
-
-@pytest.fixture(scope="module")
-def results(experiment):
-    return list(run_demo(experiment, {"PNCA": make("PNCA"), "DNN": make("DNN")}))
 
 
 def test_table_rows__one_a_model_with_a_dash_for_what_it_lacks(results, experiment):

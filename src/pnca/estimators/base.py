@@ -6,7 +6,6 @@ import math
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from torch import Tensor
 
 from pnca.estimators._compat import Interval, StrOptions, fit_context
 from pnca.exceptions import InvalidInputError
-from pnca.networks import MLP, ParticleNetwork, StackedModule
+from pnca.networks import MLP, ParticleNetwork, StackedModule, seeded
 from pnca.training.batches import Indices
 from pnca.training.devices import resolve_device
 from pnca.training.loop import Evaluation, History, train
@@ -93,7 +92,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         x, t = torch.from_numpy(inputs).to(device), torch.from_numpy(labels).to(device)
         weights = torch.from_numpy(self.class_weight_[labels]).to(x)
         # Autocast, where the caller has it on, would round kernels and updates to bfloat16.
-        with _seeded(int(rng.randint(2**31)), device), torch.autocast(device.type, enabled=False):
+        with seeded(int(rng.randint(2**31)), device), torch.autocast(device.type, enabled=False):
             trained, history = train(
                 particles.to(device),
                 lambda w, i: self._evaluate(self.network_(w, x[i], training=True), t[i], weights[i]),
@@ -172,7 +171,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
 
     @property
     def _n_particles(self) -> int:
-        return 1
+        return getattr(self, "n_particles", 1)
 
     @property
     @abstractmethod
@@ -216,7 +215,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def _check_training_data(
         self, X: ArrayLike, y: ArrayLike
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Validate X and y; set ``classes_``, ``class_weight_`` and ``input_shape_``."""
+        """Validate X and y; set ``classes_``, ``class_weight_``, ``n_samples_fit_`` and ``input_shape_``."""
         inputs, targets = self._validate(X, y, reset=True)
         check_classification_targets(targets)
         n = len(inputs)
@@ -228,7 +227,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
                 f"fit needs examples of at least 2 classes; all {n} belong to one class, "
                 f"{self.classes_.tolist()[0]!r}."
             )
-        self.input_shape_ = inputs.shape[1:]
+        self.n_samples_fit_, self.input_shape_ = n, inputs.shape[1:]
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=targets)
         # Weights are relative: with a mean of one, learning_rate and background keep their meaning.
         self.class_weight_ = weights * n / weights[labels].sum()
@@ -297,16 +296,3 @@ def _off_device(array: ArrayLike) -> ArrayLike:
 def _owned(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
     """Copy read-only memory, of which torch warns."""
     return np.require(inputs, requirements=["C", "W"])
-
-
-@contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed what a module draws by itself (dropout), and leave the user's generators as they were."""
-    is_cuda = device.type == "cuda"
-    with torch.random.fork_rng(devices=[device] if is_cuda else []):
-        # Not torch.manual_seed, which would seed every other GPU too.
-        torch.default_generator.manual_seed(seed)
-        if is_cuda:
-            with torch.cuda.device(device):
-                torch.cuda.manual_seed(seed)
-        yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from numbers import Integral, Real
 from typing import Any
@@ -20,7 +19,7 @@ from pnca.maths.features import orthogonal_frequencies
 from pnca.maths.neighbours import (
     LOG_ZERO,
     class_log_masses,
-    leave_one_out,
+    is_isolated,
     log_class_probabilities,
     log_neighbour_shares,
 )
@@ -125,7 +124,6 @@ class _NeighbourClassifier(ParticleClassifier):
         return self.n_components
 
     def _prepare(self, labels: NDArray[np.int64], generator: torch.Generator) -> None:
-        self.n_samples_fit_ = len(labels)
         counts = np.bincount(labels)
         if counts.max() < 2:
             raise InvalidInputError("Every class has a single example; at least one class needs two.")
@@ -155,12 +153,10 @@ class _NeighbourClassifier(ParticleClassifier):
 
     def _warn_if_isolated(self) -> None:
         """Where kernel mass underflows there is no gradient, and the background alone decides."""
-        n = self.n_samples_fit_
-        # A few hundred examples tell; theirs is a part of the mass, and of the background.
-        some = torch.from_numpy(self.support_embeddings_[:, :: -(-n // 300)])  # (m, at most 300, d)
-        background = self.background * some.shape[1] / n
-        log_mass = leave_one_out(self._log_kernel(some, some)).logsumexp(dim=1)
-        isolated = (log_mass < math.log(background)).double().mean().item()
+        step = -(-self.n_samples_fit_ // 300)  # a few hundred examples tell
+        some = torch.from_numpy(self.support_embeddings_[:, ::step])  # (m, at most 300, d)
+        background = self._background_among(some.shape[1])
+        isolated = is_isolated(self._log_kernel(some, some), background).double().mean().item()
         if isolated > 0.5:
             warnings.warn(
                 f"{isolated:.0%} of the training examples get less kernel mass from all others than the "
@@ -179,9 +175,7 @@ class _NeighbourClassifier(ParticleClassifier):
             self._log_kernel(outputs, outputs),
             labels,
             torch.from_numpy(self.class_prior_).to(outputs).log(),
-            # A part of the examples has a part of the mass: with the same part of the background
-            # the balance is that of prediction.
-            self.background * len(labels) / self.n_samples_fit_,
+            self._background_among(len(labels)),
             _safe_log(weights),
         )
         # An example without a partner of its class in the batch has nothing to learn from.
@@ -189,6 +183,10 @@ class _NeighbourClassifier(ParticleClassifier):
         loss = pnca_loss(log_probabilities, labels, weights * has_partner)
         n_correct = (log_probabilities.detach().argmax(dim=1) == labels).sum()
         return Evaluation(loss, loss.detach() / len(labels), n_correct)
+
+    def _background_among(self, n_points: int) -> float:
+        """Part of the examples has part of the mass: that part of the background keeps the balance."""
+        return self.background * n_points / self.n_samples_fit_
 
     def _log_probabilities(self, outputs: Tensor) -> Tensor:
         log_prior = torch.from_numpy(self.class_prior_).to(outputs).log()
@@ -384,10 +382,6 @@ class PNCAClassifier(_NeighbourClassifier):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
-
-    @property
-    def _n_particles(self) -> int:
-        return self.n_particles
 
     def _descent(self, particles: Tensor, gradients: Tensor) -> Tensor:
         return functional_gradient(particles, gradients)

@@ -6,14 +6,13 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from pnca.estimators._compat import Interval, StrOptions
 from pnca.estimators.base import ParticleClassifier
 from pnca.maths.likelihood import cross_entropy, log_mean_probabilities
-from pnca.maths.stein import svgd_posterior_gradient
+from pnca.maths.stein import svgd_posterior_gradient, svgd_posterior_gradient_as_published
 from pnca.training.batches import Indices, shuffled_batches
 from pnca.training.loop import Evaluation
 
@@ -157,10 +156,6 @@ class EnsembleClassifier(_SoftmaxClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    @property
-    def _n_particles(self) -> int:
-        return self.n_particles
-
 
 class BNNClassifier(EnsembleClassifier):
     """A Bayesian neural network: particles moved by Stein variational gradient descent.
@@ -223,16 +218,9 @@ class BNNClassifier(EnsembleClassifier):
         self.prior_precision = prior_precision
         self.update = update
 
-    def _prepare(self, labels: NDArray[np.int64], generator: torch.Generator) -> None:
-        self.n_samples_fit_ = len(labels)
-
     def _descent(self, particles: Tensor, gradients: Tensor) -> Tensor:
         as_published = self.update == "as_published"
-        scale = 1 / self.n_samples_fit_ if as_published else 1.0
-        return svgd_posterior_gradient(
-            particles,
-            gradients,
-            n_samples=scale * self.n_samples_fit_,
-            prior_precision=scale * self.prior_precision,
-            as_published=as_published,
+        gradient = svgd_posterior_gradient_as_published if as_published else svgd_posterior_gradient
+        return gradient(
+            particles, gradients, n_samples=self.n_samples_fit_, prior_precision=self.prior_precision
         )

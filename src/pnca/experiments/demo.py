@@ -79,6 +79,22 @@ def demo_models(random_state: int) -> dict[str, ParticleClassifier]:
     return {**models, "PNCA": PNCAClassifier(random_state=random_state)}
 
 
+def images_by_set(experiment: ShiftExperiment) -> dict[str, NDArray[np.float32]]:
+    """The images of each of ``TEST_SETS``: (n, h, w).
+
+    Parameters
+    ----------
+    experiment : ShiftExperiment
+        The data of the demo.
+
+    Returns
+    -------
+    dict of str to ndarray
+    """
+    images = experiment.test_images, experiment.rotated_images, experiment.ood_images
+    return dict(zip(TEST_SETS, images, strict=True))
+
+
 def run_demo(experiment: ShiftExperiment, models: Mapping[str, ParticleClassifier]) -> Iterator[DemoResult]:
     """Train each model in turn and ask it about the three test sets.
 
@@ -95,14 +111,7 @@ def run_demo(experiment: ShiftExperiment, models: Mapping[str, ParticleClassifie
         One a model, as soon as it is there.
     """
     train = _flat(experiment.train_images)
-    tests = {
-        name: _flat(images)
-        for name, images in zip(
-            TEST_SETS,
-            (experiment.test_images, experiment.rotated_images, experiment.ood_images),
-            strict=True,
-        )
-    }
+    tests = {name: _flat(images) for name, images in images_by_set(experiment).items()}
     for name, model in models.items():
         start = time.perf_counter()
         model.fit(train, experiment.train_labels)

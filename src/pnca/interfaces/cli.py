@@ -42,7 +42,9 @@ def _options(
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures and results.json.")] = Path("pnca-demo"),
     n_train: Annotated[int, typer.Option(help="Training images, of 1797 digits in all.")] = 100,
-    seed: Annotated[int, typer.Option(help="Seed of the draw, the letters and the models.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Seed of the draw, the letters and the models.")
+    ] = 0,
 ) -> None:
     """Run the paper's experiment in small: train on 100 digits, ask about digits, rotated digits and letters.
 

@@ -141,6 +141,30 @@ def log_class_probabilities(log_masses: Tensor, background: float, log_prior: Te
     return log_masses - total
 
 
+def is_isolated(log_kernel: Tensor, background: float) -> Tensor:
+    r"""Whether the other points give a point less kernel mass than the background has.
+
+    .. math:: \sum_{j \ne i} K_{ij} < \alpha
+
+    Parameters
+    ----------
+    log_kernel : Tensor of shape (n, n)
+        :math:`\log K_{ij}` between the training points.
+    background : float
+        The background mass :math:`\alpha > 0`.
+
+    Returns
+    -------
+    Tensor of shape (n,), bool
+
+    Examples
+    --------
+    >>> is_isolated(torch.tensor([[0.0, -9.0], [-9.0, 0.0]]), background=0.1)
+    tensor([True, True])
+    """
+    return leave_one_out(log_kernel).logsumexp(dim=1) < math.log(background)
+
+
 def _log_plus(log_mass: Tensor, background: float) -> Tensor:
     """``log(exp(log_mass) + background)``."""
     if background == 0:

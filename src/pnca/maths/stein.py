@@ -163,7 +163,7 @@ def svgd_posterior_gradient(
     particles: Tensor,
     gradients: Tensor,
     *,
-    n_samples: float,
+    n_samples: int,
     prior_precision: float,
     as_published: bool = False,
 ) -> Tensor:
@@ -179,7 +179,7 @@ def svgd_posterior_gradient(
         The parameters :math:`w_l`.
     gradients : Tensor of shape (m, p)
         :math:`\nabla \ell(w_l)`, gradients of the *mean* negative log-likelihood.
-    n_samples : float
+    n_samples : int
         The number :math:`n` of training examples.
     prior_precision : float
         The precision :math:`\lambda` of the Gaussian prior on every parameter.
@@ -200,6 +200,34 @@ def svgd_posterior_gradient(
     of_scores, of_particles = _stein_mixing(particles, repulsion=-1.0 if as_published else 1.0)
     of_particles = prior_precision * of_scores - of_particles
     return (n_samples * of_scores @ gradients).addmm_(of_particles, particles)
+
+
+def svgd_posterior_gradient_as_published(
+    particles: Tensor, gradients: Tensor, *, n_samples: int, prior_precision: float
+) -> Tensor:
+    r"""The same as the public code behind the PNCA paper has it, for the reproduction only.
+
+    Particles attract each other, and the target is :math:`\frac{1}{n} \log p(w \mid D)`.
+
+    Parameters
+    ----------
+    particles, gradients, n_samples, prior_precision
+        See :func:`svgd_posterior_gradient`.
+
+    Returns
+    -------
+    Tensor of shape (m, p)
+        A descent moves against it.
+
+    Examples
+    --------
+    >>> w, g = torch.tensor([[2.0]]), torch.tensor([[0.5]])
+    >>> svgd_posterior_gradient_as_published(w, g, n_samples=10, prior_precision=1.0)
+    tensor([[0.7000]])
+    """
+    return svgd_posterior_gradient(
+        particles, gradients, n_samples=1, prior_precision=prior_precision / n_samples, as_published=True
+    )
 
 
 def _stein_mixing(particles: Tensor, repulsion: float) -> tuple[Tensor, Tensor]:

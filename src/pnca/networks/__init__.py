@@ -2,6 +2,7 @@
 
 from pnca.networks.base import ParticleNetwork
 from pnca.networks.mlp import MLP
+from pnca.networks.seeding import seeded
 from pnca.networks.stacked import StackedModule
 
-__all__ = ["MLP", "ParticleNetwork", "StackedModule"]
+__all__ = ["MLP", "ParticleNetwork", "StackedModule", "seeded"]

@@ -1,8 +1,8 @@
 """Any ``nn.Module`` as m particles at once, through ``torch.func``."""
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,7 @@ from torch.func import functional_call, vmap
 
 from pnca.exceptions import InvalidInputError
 from pnca.networks.base import unflatten
+from pnca.networks.seeding import seeded
 
 
 class StackedModule:
@@ -53,9 +54,8 @@ class StackedModule:
         self.module = module
         self.n_outputs = n_outputs
         self.sample = torch.zeros_like(sample)  # its shape is what counts; nobody's data are kept
-        with _seeded(seed):
-            template = _build(module, self.sample)
-            self.n_features = _n_features(template, self.sample)
+        with seeded(seed):
+            template, self.n_features = _build(module, self.sample)
             if n_outputs is not None:
                 template = nn.Sequential(template, nn.Linear(self.n_features, n_outputs))
         _refuse_fresh_batch_norm(template)
@@ -69,7 +69,7 @@ class StackedModule:
     def draw(self, n_particles: int, generator: torch.Generator) -> Tensor:
         """Draw initial parameters: (m, p)."""
         seed = int(torch.randint(2**62, (), generator=generator))
-        with _seeded(seed):
+        with seeded(seed):
             particles = torch.stack([self._draw_one() for _ in range(n_particles)])
         if n_particles > 1 and (particles == particles[0]).all():
             raise InvalidInputError(
@@ -97,23 +97,15 @@ class StackedModule:
         return {**self.__dict__, "template": copy.deepcopy(self.template).cpu()}
 
     def _draw_one(self) -> Tensor:
-        module = _build(self.module, self.sample)
+        module, _ = _build(self.module, self.sample)
         parts = [p.detach().flatten() for p in module.parameters() if p.requires_grad]
         if self.n_outputs is not None:
             parts += [p.detach().flatten() for p in nn.Linear(self.n_features, self.n_outputs).parameters()]
         return torch.cat(parts).float().cpu()
 
 
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Seed the generator from which modules draw, and leave the user's as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach GPUs too
-        yield
-
-
-def _build(module: nn.Module | Callable[[], nn.Module], sample: Tensor) -> nn.Module:
-    """Make a module that shares nothing with the user's, in float32 on the CPU, its lazy layers sized."""
+def _build(module: nn.Module | Callable[[], nn.Module], sample: Tensor) -> tuple[nn.Module, int]:
+    """Make a module that shares nothing with the user's, in float32 on the CPU; return its width too."""
     is_architecture = isinstance(module, nn.Module)
     built = copy.deepcopy(module if is_architecture else module())
     if not isinstance(built, nn.Module):
@@ -121,17 +113,10 @@ def _build(module: nn.Module | Callable[[], nn.Module], sample: Tensor) -> nn.Mo
             f"module() must return a torch.nn.Module; it returned {type(built).__name__}."
         )
     built = built.cpu().float()
-    _set_mode(built, training=False)
-    try:
-        with torch.no_grad():
-            built(sample)
-    except RuntimeError as error:
-        raise InvalidInputError(
-            f"module cannot take inputs of shape {tuple(sample.shape[1:])}: {error}"
-        ) from error
+    n_features = _n_features(built, sample)  # before the redraw: it gives lazy layers their size
     if is_architecture:
         _redraw(built)
-    return built
+    return built, n_features
 
 
 def _redraw(module: nn.Module) -> None:
@@ -156,8 +141,14 @@ def _redraw(module: nn.Module) -> None:
 
 def _n_features(module: nn.Module, sample: Tensor) -> int:
     """Width of the module's output, found by running it."""
-    with torch.no_grad():
-        output = module(sample)
+    _set_mode(module, training=False)
+    try:
+        with torch.no_grad():
+            output = module(sample)
+    except RuntimeError as error:
+        raise InvalidInputError(
+            f"module cannot take inputs of shape {tuple(sample.shape[1:])}: {error}"
+        ) from error
     if not isinstance(output, Tensor) or output.ndim != 2 or output.shape[0] != sample.shape[0]:
         got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
         raise InvalidInputError(
@@ -167,14 +158,14 @@ def _n_features(module: nn.Module, sample: Tensor) -> int:
     return output.shape[1]
 
 
-def _is_batch_norm(layer: nn.Module) -> bool:
+def _is_batch_norm(layer: nn.Module) -> TypeGuard[nn.modules.batchnorm._BatchNorm]:
     return isinstance(layer, nn.modules.batchnorm._BatchNorm)
 
 
 def _refuse_fresh_batch_norm(module: nn.Module) -> None:
     """Batch normalisation would make predictions depend on the batch; only stored statistics are used."""
     for name, layer in module.named_modules():
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and not _has_statistics(layer):
+        if _is_batch_norm(layer) and not _has_statistics(layer):
             raise InvalidInputError(
                 f"Layer {name!r} is a batch normalisation without stored statistics: particles share a "
                 "batch, so it would tie predictions to the batch. Use nn.GroupNorm or nn.LayerNorm instead."

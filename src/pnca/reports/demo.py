@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pnca.data import LETTERS, ShiftExperiment
 from pnca.evaluation import accuracy_vs_confidence, count_vs_confidence
-from pnca.experiments.demo import TEST_SETS, DemoResult
+from pnca.experiments.demo import TEST_SETS, DemoResult, images_by_set
 from pnca.reports.figures import (
     Curves,
     accuracy_vs_confidence_figure,
@@ -17,6 +17,9 @@ from pnca.reports.figures import (
     input_strip_figure,
     save_figure,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Heading and format of each column of the table, by the name of its measure.
 COLUMNS: Mapping[str, tuple[str, str]] = {
@@ -97,18 +100,14 @@ def write_figures(results: Sequence[DemoResult], experiment: ShiftExperiment, fo
     return [save_figure(figure, folder / name) for name, figure in figures.items()]
 
 
-def _strip(results: Sequence[DemoResult], experiment: ShiftExperiment) -> Any:  # noqa: ANN401
+def _strip(results: Sequence[DemoResult], experiment: ShiftExperiment) -> "Figure":
     """A few inputs of each test set, with every model's answer and confidence."""
     digits, letters = experiment.test_labels, experiment.ood_labels
     # The first test digits of different classes, and different letters: not chosen by their outcome.
     picked_digits = np.unique(digits, return_index=True)[1][:_EXAMPLES_PER_SET]
     picked_letters = np.unique(letters, return_index=True)[1][:_EXAMPLES_PER_SET]
     picked = {"digits": picked_digits, "rotated": picked_digits, "letters": picked_letters}
-    images = {
-        "digits": experiment.test_images,
-        "rotated": experiment.rotated_images,
-        "letters": experiment.ood_images,
-    }
+    images = images_by_set(experiment)
     answers = {
         result.name: np.concatenate([result.probabilities[name][picked[name]] for name in TEST_SETS])
         for result in results
