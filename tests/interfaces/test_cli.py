@@ -53,6 +53,7 @@ def test_demo__bad_input_is_one_sentence_and_exit_status_one(arguments, message,
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "new").exists()
 
 
 def test_version__is_printed():

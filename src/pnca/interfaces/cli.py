@@ -61,8 +61,8 @@ def demo(
     from pnca.reports.demo import COLUMNS, table_rows, write_figures
 
     console = Console()
-    folder = prepare_folder(out, marker="results.json")
     experiment = load_digits_experiment(n_train, random_state=seed)
+    folder = prepare_folder(out, marker="results.json")
     models = demo_models(seed)
     console.print(f"Training {len(models)} models on {n_train} digits.")
     results = list(
