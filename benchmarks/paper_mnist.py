@@ -25,7 +25,7 @@ from pnca.evaluation import (
     ood_auroc,
     share_above,
 )
-from pnca.persistence import write_atomically
+from pnca.files import write_atomically
 
 N_TRAIN, DRAWS = 100, range(10)
 REPORT = Path(__file__).parents[1] / "docs" / "paper-mnist.md"

@@ -15,19 +15,19 @@ SOURCE = Path(pnca.__file__).parent
 # A package may import those of lower levels, never of its own level or above (except itself).
 LEVELS = {
     "exceptions": 0,
-    "maths": 1,
-    "training": 2,
-    "networks": 2,
-    "accelerated": 2,
-    "estimators": 3,
-    "calibration": 4,
-    "data": 5,
-    "vision": 5,
-    "evaluation": 5,
-    "persistence": 5,
-    "experiments": 6,
-    "reports": 7,
-    "interfaces": 8,
+    "files": 1,
+    "maths": 2,
+    "training": 3,
+    "networks": 3,
+    "accelerated": 3,
+    "estimators": 4,
+    "calibration": 5,
+    "data": 6,
+    "vision": 6,
+    "evaluation": 6,
+    "experiments": 7,
+    "reports": 8,
+    "interfaces": 9,
 }
 
 

@@ -5,6 +5,8 @@
     Exception
     ├── PncaError
     │   ├── InvalidInputError    (also ValueError)    the data or a setting cannot be used as given
+    │   ├── MissingDataError     (also FileNotFoundError) a data set is not on this machine
+    │   ├── CorruptDataError     (also ValueError)    a file is truncated, altered or not what its name says
     │   ├── TrainingDivergedError (also ArithmeticError) the loss stopped being a number
     │   └── MissingExtraError    (also ImportError)   an optional dependency is not installed
 
@@ -18,6 +20,14 @@ class PncaError(Exception):
 
 class InvalidInputError(PncaError, ValueError):
     """The data or a setting cannot be used; the message says what to change."""
+
+
+class MissingDataError(PncaError, FileNotFoundError):
+    """A data set is not on this machine; the message says where to get it and where to put it."""
+
+
+class CorruptDataError(PncaError, ValueError):
+    """A file is truncated, altered or of another version; the message names it."""
 
 
 class TrainingDivergedError(PncaError, ArithmeticError):

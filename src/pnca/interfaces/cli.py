@@ -57,7 +57,7 @@ def demo(
 
     from pnca.data import load_digits_experiment
     from pnca.experiments.demo import demo_models, record, run_demo
-    from pnca.persistence import prepare_folder, write_json
+    from pnca.files import prepare_folder, write_json
     from pnca.reports.demo import COLUMNS, table_rows, write_figures
 
     console = Console()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pnca.exceptions import InvalidInputError
-from pnca.persistence import write_atomically
+from pnca.files import write_atomically
 from pnca.reports.strip import BAR_HEIGHT, CELL, EDGE, NAME_SIZE, ROW_HEIGHT, StripLayout
 from pnca.reports.style import FAINT, INK, ModelStyle, new_figure, styles_for, text_width, tidy_axes
 

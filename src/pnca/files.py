@@ -10,6 +10,19 @@ from uuid import uuid4
 from pnca.exceptions import InvalidInputError
 
 
+def cache_folder() -> Path:
+    """Return the folder for what can be had again: downloads and computed features.
+
+    Returns
+    -------
+    Path
+        ``$PNCA_CACHE_DIR`` if set, else ``pnca`` in the user's cache folder. It may not exist yet.
+    """
+    if folder := os.environ.get("PNCA_CACHE_DIR"):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pnca"
+
+
 def prepare_folder(path: str | Path, marker: str) -> Path:
     """Make a folder for results, or take one that earlier results are in.
 

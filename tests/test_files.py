@@ -3,7 +3,7 @@ import json
 import pytest
 
 from pnca.exceptions import InvalidInputError
-from pnca.persistence import prepare_folder, write_atomically, write_json
+from pnca.files import cache_folder, prepare_folder, write_atomically, write_json
 
 
 def test_write_atomically__failure_leaves_the_earlier_file_and_no_litter(tmp_path):
@@ -55,3 +55,13 @@ def test_prepare_folder__refuses_a_file(tmp_path):
     (tmp_path / "a").touch()
     with pytest.raises(InvalidInputError, match="is a file"):
         prepare_folder(tmp_path / "a", marker="results.json")
+
+
+def test_cache_folder__is_where_the_environment_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("PNCA_CACHE_DIR", str(tmp_path / "mine"))
+    assert cache_folder() == tmp_path / "mine"
+    monkeypatch.delenv("PNCA_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "pnca"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder().parent.name == ".cache"
