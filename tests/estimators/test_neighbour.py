@@ -9,7 +9,9 @@ from sklearn.preprocessing import StandardScaler
 
 import reference
 from models import NEIGHBOUR, make
+from pnca import PNCAClassifier
 from pnca.estimators import neighbour
+from pnca.maths.pnca import functional_gradient
 
 neighbour_models = pytest.mark.parametrize("name", NEIGHBOUR)
 
@@ -153,3 +155,25 @@ def test_class_prior__follows_counts_and_weights(blobs):
     np.testing.assert_allclose(model.class_prior_, np.array([17, 17, 16]) / 50)
     weighted = make("PNCA", max_epochs=1, class_weight="balanced").fit(X, y)
     np.testing.assert_allclose(weighted.class_prior_, 1 / 3)
+
+
+def test_pnca__independent_particles_descend_their_own_gradients():
+    model, gradients = PNCAClassifier(update="independent"), torch.tensor([[1.0, 2.0], [3.0, -4.0]])
+    particles = torch.tensor([[0.0, 0.0], [0.1, 0.0]])
+    torch.testing.assert_close(model._descent(particles, gradients), gradients)
+    smoothed = PNCAClassifier()._descent(particles, gradients)
+    torch.testing.assert_close(smoothed, functional_gradient(particles, gradients))
+    assert not torch.allclose(smoothed, gradients)
+
+
+def test_pnca__more_feature_blocks_come_nearer_to_the_exact_kernel(blobs):
+    X, y = blobs
+    exact = make("PNCA", background=0.0).fit(X, y)
+    errors = []
+    for n_blocks in (2, 200):
+        rough = make("PNCA orthogonal", n_feature_blocks=n_blocks).fit(X, y)
+        assert rough.frequencies_.shape == (10, 10 * n_blocks)
+        log_exact = exact._log_kernel(*2 * [torch.from_numpy(rough.support_embeddings_)])
+        log_rough = rough._log_kernel(*2 * [torch.from_numpy(rough.support_embeddings_)])
+        errors.append((log_exact.exp() - log_rough.exp()).abs().mean().item())
+    assert errors[1] < errors[0] / 5  # the error falls like one over the root of the features: ten times

@@ -38,6 +38,7 @@ def test_paper_settings__bnn_prior_follows_the_number_of_examples():
     assert pnca.paper_settings("BNN")["prior_precision"] == pytest.approx(100**2 / 1e4)
     n_covid = 351 * 4 // 5 + 1
     assert pnca.paper_settings("BNN", "covid")["prior_precision"] == pytest.approx(n_covid**2 / 1e4, abs=0.05)
+    assert pnca.paper_settings("BNN", n_train=400)["prior_precision"] == 16.0
 
 
 def test_paper_settings__a_caller_cannot_change_them_for_others():

@@ -33,9 +33,6 @@ from pnca.maths.pnca import (
 from pnca.training.batches import Indices, partnered_batches
 from pnca.training.loop import Evaluation
 
-#: Frequencies per latent dimension in the random features (the paper uses "10 d features").
-N_FEATURE_BLOCKS = 10
-
 
 class _NeighbourClassifier(ParticleClassifier):
     """Particles that embed; classes compete for kernel mass in the latent space."""
@@ -49,6 +46,7 @@ class _NeighbourClassifier(ParticleClassifier):
     n_components: int
     bandwidth: float
     kernel: str = "exact"
+    n_feature_blocks: int
     background: float = 0.0
 
     def embed(self, X: ArrayLike) -> FloatArray:
@@ -137,7 +135,7 @@ class _NeighbourClassifier(ParticleClassifier):
         self.class_prior_ = weights / weights.sum()
         if self.kernel == "orthogonal":
             frequencies = orthogonal_frequencies(
-                self._latent_dimension, N_FEATURE_BLOCKS, self.bandwidth, generator
+                self._latent_dimension, self.n_feature_blocks, self.bandwidth, generator
             )
             self.frequencies_ = frequencies.numpy()
 
@@ -320,6 +318,12 @@ class PNCAClassifier(_NeighbourClassifier):
         Number of networks m.
     kernel : "exact" or "orthogonal"
         The expected kernel itself, or the paper's orthogonal random features of it with ReLU.
+    n_feature_blocks : int
+        With ``kernel="orthogonal"``, the number of frequencies per latent dimension: the more, the
+        nearer to the exact kernel. The paper uses ten.
+    update : "functional" or "independent"
+        The paper's functional gradient, which smooths the gradients over the particles, or the plain
+        gradient of each particle.
     background : float
         Kernel mass that belongs to no example and is split among the classes as in the training
         data. Far from all examples it decides, so the prediction tends to the class shares
@@ -347,6 +351,8 @@ class PNCAClassifier(_NeighbourClassifier):
         **_NeighbourClassifier._parameter_constraints,
         "n_particles": [Interval(Integral, 1, None, closed="left")],
         "kernel": [StrOptions({"exact", "orthogonal"})],
+        "n_feature_blocks": [Interval(Integral, 1, None, closed="left")],
+        "update": [StrOptions({"functional", "independent"})],
         "background": [Interval(Real, 0, None, closed="left")],
     }
 
@@ -357,6 +363,8 @@ class PNCAClassifier(_NeighbourClassifier):
         n_components: int = 10,
         bandwidth: float = 1.0,
         kernel: str = "exact",
+        n_feature_blocks: int = 10,
+        update: str = "functional",
         background: float = 0.1,
         hidden_layer_sizes: tuple[int, ...] = (200, 200),
         module: Any = None,  # noqa: ANN401
@@ -372,6 +380,8 @@ class PNCAClassifier(_NeighbourClassifier):
         self.n_components = n_components
         self.bandwidth = bandwidth
         self.kernel = kernel
+        self.n_feature_blocks = n_feature_blocks
+        self.update = update
         self.background = background
         self.hidden_layer_sizes = hidden_layer_sizes
         self.module = module
@@ -384,7 +394,7 @@ class PNCAClassifier(_NeighbourClassifier):
         self.verbose = verbose
 
     def _descent(self, particles: Tensor, gradients: Tensor) -> Tensor:
-        return functional_gradient(particles, gradients)
+        return functional_gradient(particles, gradients) if self.update == "functional" else gradients
 
 
 def _safe_log(weights: Tensor) -> Tensor:

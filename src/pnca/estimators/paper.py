@@ -15,7 +15,15 @@ _MODELS: dict[str, dict[str, Any]] = {
     "Ensemble": {**_SOFTMAX, "n_particles": 10},
     "BNN": {**_SOFTMAX, "n_particles": 10, "update": "svgd"},
     "NCA": {**_NEIGHBOUR, "bandwidth": 2.0},
-    "PNCA": {**_NEIGHBOUR, "bandwidth": 4.0, "n_particles": 10, "kernel": "orthogonal", "background": 0.0},
+    "PNCA": {
+        **_NEIGHBOUR,
+        "bandwidth": 4.0,
+        "n_particles": 10,
+        "kernel": "orthogonal",
+        "n_feature_blocks": 10,
+        "update": "functional",
+        "background": 0.0,
+    },
 }
 
 # MNIST: two hidden layers. COVID: one linear layer on frozen ResNet-50 features.
@@ -24,12 +32,11 @@ _EXPERIMENTS: dict[str, dict[str, Any]] = {
     "covid": {"hidden_layer_sizes": (), "n_components": 2},
 }
 
-# The authors' penalty beside the mean loss is 1e-3 (n / batch_size) ||w||^2. Beside the sum of the losses, as
-# a prior stands, that is a precision of n^2 / 10^4: for 100 images, and for four fifths of 351.
-_PRIOR_PRECISION = {"mnist": 1.0, "covid": 7.9}
+# Training examples: 100 images, and four fifths of 351.
+_N_TRAIN = {"mnist": 100, "covid": 281}
 
 
-def paper_settings(model: str, experiment: str = "mnist") -> dict[str, Any]:
+def paper_settings(model: str, experiment: str = "mnist", n_train: int | None = None) -> dict[str, Any]:
     """Return the arguments with which a model is the one in the paper.
 
     Parameters
@@ -38,12 +45,14 @@ def paper_settings(model: str, experiment: str = "mnist") -> dict[str, Any]:
         ``"PNCA"``, ``"NCA"``, ``"DNN"``, ``"BNN"`` or ``"Ensemble"``.
     experiment : str
         ``"mnist"`` or ``"covid"``.
+    n_train : int, optional
+        Number of training examples, with which the BNN's ``prior_precision`` grows; by default the
+        paper's, 100 or 281.
 
     Returns
     -------
     dict
-        Keyword arguments for the model's constructor. The BNN's ``prior_precision`` is that of the
-        paper's number of training examples, 100 or 281.
+        Keyword arguments for the model's constructor.
 
     Examples
     --------
@@ -58,7 +67,10 @@ def paper_settings(model: str, experiment: str = "mnist") -> dict[str, Any]:
         )
     settings = {**_SHARED, **_EXPERIMENTS[experiment], **_MODELS[model]}
     if model == "BNN":
-        settings["prior_precision"] = _PRIOR_PRECISION[experiment]
+        # The authors' penalty beside the mean loss is 1e-3 (n / batch_size) ||w||^2. Beside the sum of the
+        # losses, as a prior stands, that is a precision of n^2 / 10^4.
+        n = _N_TRAIN[experiment] if n_train is None else n_train
+        settings["prior_precision"] = n**2 / 1e4
     if model not in ("NCA", "PNCA"):
         del settings["n_components"]
     return settings
