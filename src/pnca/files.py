@@ -96,7 +96,24 @@ def write_json(path: str | Path, content: Any) -> Path:  # noqa: ANN401
     Path
         The place of the file.
     """
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a text file in UTF-8, all of it or nothing.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where the file shall be.
+    text : str
+        Its content.
+
+    Returns
+    -------
+    Path
+        The place of the file.
+    """
 
     def write(temporary: Path) -> None:
         temporary.write_text(text, encoding="utf-8")

@@ -1,7 +1,37 @@
-"""Small image data: a labelled set, the same set shifted, and a set from elsewhere."""
+"""Image data: a labelled set, the same set shifted, and a set from elsewhere."""
 
+from pnca.data.covid import (
+    ActualmedImages,
+    CovidFeatures,
+    CovidImages,
+    MuraImages,
+    load_covid_features,
+    read_actualmed,
+    read_covid_chestxray,
+    read_mura,
+)
 from pnca.data.digits import ShiftExperiment, load_digits_experiment
 from pnca.data.letters import LETTERS, render_letters
+from pnca.data.mnist import Mnist, load_mnist
+from pnca.data.notmnist import NotMnist, load_notmnist
 from pnca.data.shifts import rotate
 
-__all__ = ["LETTERS", "ShiftExperiment", "load_digits_experiment", "render_letters", "rotate"]
+__all__ = [
+    "LETTERS",
+    "ActualmedImages",
+    "CovidFeatures",
+    "CovidImages",
+    "Mnist",
+    "MuraImages",
+    "NotMnist",
+    "ShiftExperiment",
+    "load_covid_features",
+    "load_digits_experiment",
+    "load_mnist",
+    "load_notmnist",
+    "read_actualmed",
+    "read_covid_chestxray",
+    "read_mura",
+    "render_letters",
+    "rotate",
+]

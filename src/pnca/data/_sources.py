@@ -1,0 +1,301 @@
+"""What every loader of a published data set needs: find it, verify it, or say where to get it.
+
+A file that cannot be what its name says is refused with its name in the error; nothing is fetched
+unless the caller asked for a download.
+"""
+
+import hashlib
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError
+from pnca.files import cache_folder, write_atomically
+
+Say = Callable[[str], None]
+"""Receives one line of news for the user."""
+
+_CHUNK = 1 << 20
+_TIMEOUT = 60.0  # seconds without a byte; a slow server is not a dead one
+
+# What numpy and zipfile raise for a file that is cut short, altered, encrypted or no archive at all.
+_UNREADABLE = (
+    *(OSError, EOFError, ValueError, KeyError, NotImplementedError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+
+
+def say_on_stderr(message: str) -> None:
+    """Print a line where it does not mix with a program's output."""
+    print(message, file=sys.stderr)
+
+
+def file_digest(path: Path, algorithm: str = "sha256") -> str:
+    """Return the hexadecimal digest of a file, read piece by piece."""
+    # Not for security: without this note a machine in FIPS mode refuses MD5.
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def array_digest(array: NDArray[Any]) -> str:
+    """Return the SHA-256 of an array's values in row order, whatever the memory layout.
+
+    Parameters
+    ----------
+    array : ndarray of any shape
+        Shape and type are not part of the digest; check them first.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def check_file(path: Path, *, n_bytes: int | None = None, algorithm: str = "sha256", digest: str) -> None:
+    """Refuse a file whose size or digest is not the expected one.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    n_bytes : int, optional
+        Its size; a wrong size is reported before anything is read.
+    algorithm : str, default="sha256"
+        Name of the digest.
+    digest : str
+        Its expected value, hexadecimal.
+    """
+    size = path.stat().st_size
+    if n_bytes is not None and size != n_bytes:
+        raise CorruptDataError(f"{path} has {size:,} bytes, but the published file has {n_bytes:,}.")
+    found = file_digest(path, algorithm)
+    if found != digest:
+        raise CorruptDataError(
+            f"{path} was altered or is another version: its {algorithm} is {found}, expected {digest}."
+        )
+
+
+def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Read arrays from an npz file, never unpickling anything.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    keys : sequence of str
+        Names of the arrays to read.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The arrays, by name.
+
+    Raises
+    ------
+    CorruptDataError
+        If the file is no complete npz file, lacks an array, or holds Python objects.
+    """
+    with path.open("rb") as file:  # given a name, numpy would leave a damaged file open
+        try:
+            archive = np.load(file, allow_pickle=False)
+        except _UNREADABLE as error:
+            raise CorruptDataError(f"{path} is not a complete npz file: {error}") from error
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise CorruptDataError(f"{path} is not an npz file but a single array.")
+        if absent := sorted(set(keys) - set(archive.files)):
+            raise CorruptDataError(f"{path} lacks the arrays {absent}; it holds {sorted(archive.files)}.")
+        return {key: _read_member(archive, key, path) for key in keys}
+
+
+def _read_member(archive: Mapping[str, Any], key: str, path: Path) -> NDArray[Any]:
+    try:
+        array = archive[key]
+    except _UNREADABLE as error:
+        raise CorruptDataError(f"{path}: the array {key!r} cannot be read: {error}") from error
+    if not isinstance(array, np.ndarray):  # numpy returns the bytes of a member that is no array
+        raise CorruptDataError(f"{path}: {key!r} is not an array.")
+    return array
+
+
+def as_bytes_array(array: NDArray[Any], name: str, path: Path | str) -> NDArray[np.uint8]:
+    """Convert whole numbers from 0 to 255 to uint8, and refuse anything that would change.
+
+    Parameters
+    ----------
+    array : ndarray of any shape
+        Numbers of any type.
+    name : str
+        What the array is called, for the error.
+    path : Path or str
+        Where it comes from, for the error.
+
+    Returns
+    -------
+    ndarray of the same shape, uint8
+        The same numbers.
+    """
+    if array.dtype == np.uint8:
+        return array
+    # Written so that a NaN fails the comparison.
+    is_in_range = array.dtype.kind in "iuf" and (not array.size or (array.min() >= 0 and array.max() <= 255))
+    if is_in_range:
+        converted = array.astype(np.uint8)
+        if np.array_equal(converted, array):
+            return converted
+    raise CorruptDataError(f"{path}: {name!r} must hold whole numbers from 0 to 255.")
+
+
+def check_array(
+    array: NDArray[Any], *, name: str, shape: tuple[int, ...], sha256: str, path: Path | str
+) -> None:
+    """Refuse an array whose shape or values are not the published ones.
+
+    Parameters
+    ----------
+    array : ndarray
+        In the type that the digest was taken in.
+    name : str
+        What the array is called, for the error.
+    shape : tuple of int
+        Its expected shape.
+    sha256 : str
+        Expected :func:`array_digest`.
+    path : Path or str
+        Where it comes from, for the error.
+    """
+    if array.shape != shape:
+        raise CorruptDataError(f"{path}: {name!r} has shape {array.shape}, expected {shape}.")
+    if (found := array_digest(array)) != sha256:
+        raise CorruptDataError(
+            f"{path}: the values of {name!r} are not the published ones "
+            f"(sha256 {found[:12]}..., expected {sha256[:12]}...)."
+        )
+
+
+def folders_to_search(data_dir: str | Path | None, name: str) -> list[Path]:
+    """Return where a data set may lie: the caller's folder, then the cache.
+
+    Parameters
+    ----------
+    data_dir : str, Path or None
+        The caller's folder; a name that is no folder is an error, for it is probably a typing mistake.
+    name : str
+        The data set's folder in the cache.
+
+    Returns
+    -------
+    list of Path
+        In the order to search; the last may not exist.
+    """
+    cache = cache_folder() / name
+    if data_dir is None:
+        return [cache]
+    if not (folder := Path(data_dir)).is_dir():
+        raise MissingDataError(f"The data folder {folder} does not exist or is not a folder.")
+    return [folder, cache]
+
+
+def make_cache_folder(name: str) -> Path:
+    """Make a folder in the cache and return it."""
+    folder = cache_folder() / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInputError(
+            f"{folder} cannot be made ({error.strerror}); set PNCA_CACHE_DIR to a folder you may write to."
+        ) from error
+    return folder
+
+
+def missing_data(name: str, *, looked_for: str, folders: Iterable[Path], advice: str) -> MissingDataError:
+    """Return the error for a data set that is not there.
+
+    Parameters
+    ----------
+    name : str
+        The data set.
+    looked_for : str
+        The file names that would have done.
+    folders : iterable of Path
+        Where they were looked for.
+    advice : str
+        Where to get them.
+
+    Returns
+    -------
+    MissingDataError
+        To be raised.
+    """
+    places = " and ".join(str(folder) for folder in folders)
+    return MissingDataError(f"{name} is not on this machine. Looked for {looked_for} in {places}. {advice}")
+
+
+def download(
+    urls: Sequence[str],
+    target: Path,
+    *,
+    n_bytes: int,
+    digest: str,
+    algorithm: str = "sha256",
+    say: Say = say_on_stderr,
+) -> Path:
+    """Fetch a file from the first address that gives the right one.
+
+    Parameters
+    ----------
+    urls : sequence of str
+        Addresses of the same file, tried in turn.
+    target : Path
+        Where the file shall be. It appears there only once it is complete and verified.
+    n_bytes : int
+        Its size; more than that is never read.
+    digest : str
+        Its digest, hexadecimal.
+    algorithm : str, default="sha256"
+        Name of the digest.
+    say : callable
+        Told what is fetched from where, before it is.
+
+    Returns
+    -------
+    Path
+        ``target``.
+
+    Raises
+    ------
+    MissingDataError
+        If no address gives the file; the message has the reason for each.
+    """
+    failures = []
+    for url in urls:
+        say(f"Downloading {url} ({n_bytes / 1e6:.1f} MB) to {target}")
+        fetch = partial(_fetch, url, n_bytes=n_bytes, digest=digest, algorithm=algorithm)
+        try:
+            return write_atomically(target, fetch)
+        except (OSError, HTTPException, CorruptDataError) as error:
+            failures.append(f"{url}: {error}")
+    raise MissingDataError(f"{target.name} could not be downloaded; nothing was kept. " + " ".join(failures))
+
+
+def _fetch(url: str, path: Path, *, n_bytes: int, digest: str, algorithm: str) -> None:
+    """Write what an address gives to ``path`` and verify it."""
+    with urlopen(url, timeout=_TIMEOUT) as response, path.open("wb") as file:
+        n_left = n_bytes + 1  # one more than expected, so that a longer file is noticed
+        while n_left and (chunk := response.read(min(_CHUNK, n_left))):
+            file.write(chunk)
+            n_left -= len(chunk)
+    check_file(path, n_bytes=n_bytes, algorithm=algorithm, digest=digest)
