@@ -1,0 +1,174 @@
+"""Features of image files, each computed once.
+
+The cache goes by content: a feature is found again by the bytes of the image, the weights of the network
+and the preprocessing, never by a name or a date.
+"""
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from numbers import Integral
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pnca.exceptions import CorruptDataError, InvalidInputError
+from pnca.files import cache_folder, write_atomically
+from pnca.vision.base import Backbone
+from pnca.vision.images import Preprocessing, prepare_image, read_bytes
+
+
+def image_features(
+    paths: Sequence[str | Path],
+    backbone: Backbone,
+    *,
+    preprocessing: Preprocessing | None = None,
+    cache: bool = True,
+    cache_dir: str | Path | None = None,
+    batch_size: int = 16,
+    progress: Callable[[int, int], None] | None = None,
+) -> NDArray[np.float32]:
+    """Compute the features of image files, or read those computed before.
+
+    The same image gives the same features whatever its name, its place in the list or the batch, up to
+    the rounding of float32. Images that occur more than once are computed once. If a file turns out to be
+    unreadable, what was computed before it is in the cache already.
+
+    Parameters
+    ----------
+    paths : sequence of n str or Path
+        The image files.
+    backbone : Backbone
+        The network, from :func:`load_backbone`.
+    preprocessing : Preprocessing or None, default=None
+        How an image is brought to the network's size; None is ``backbone.preprocessing``.
+    cache : bool, default=True
+        Whether features are kept and looked up.
+    cache_dir : str, Path or None, default=None
+        Where they are kept; None is ``features`` in :func:`pnca.files.cache_folder`. Each image takes one
+        small file; the folder can be deleted at any time.
+    batch_size : int, default=16
+        Images the network sees at once. A larger batch takes more memory.
+    progress : callable or None, default=None
+        ``progress(done, n)`` is called after each image is read.
+
+    Returns
+    -------
+    ndarray of shape (n, n_features), float32
+        One row for each path.
+
+    Raises
+    ------
+    MissingDataError
+        If a file is not there; the message names it.
+    CorruptDataError
+        If a file is truncated or not an image, or the network answers with NaN.
+
+    Examples
+    --------
+    >>> paths = sorted(Path("xrays").glob("*.png"))  # doctest: +SKIP
+    >>> backbone = load_backbone("timm:resnet50", weights="resnet50.safetensors")  # doctest: +SKIP
+    >>> image_features(paths, backbone).shape  # doctest: +SKIP
+    (347, 2048)
+    """
+    files = _check_paths(paths)
+    _check_batch_size(batch_size)
+    preprocessing = backbone.preprocessing if preprocessing is None else preprocessing
+    folder = _folder(backbone, preprocessing, cache_dir) if cache else None
+
+    features = np.empty((len(files), backbone.n_features), dtype=np.float32)
+    first_row: dict[str, int] = {}  # of each content
+    digests: list[str] = []
+    waiting: list[tuple[int, NDArray[np.uint8]]] = []  # rows with their pixels, at most one batch
+
+    def compute() -> None:
+        for (row, _), vector in zip(waiting, _compute(waiting, backbone, files), strict=True):
+            features[row] = vector
+            if folder is not None:
+                _store(_entry(folder, digests[row]), vector)
+        waiting.clear()
+
+    for row, path in enumerate(files):
+        content = read_bytes(path)
+        digest = sha256(content).hexdigest()
+        digests.append(digest)
+        if first_row.setdefault(digest, row) == row:
+            kept = None if folder is None else _load(_entry(folder, digest), backbone.n_features)
+            if kept is None:
+                waiting.append((row, prepare_image(content, preprocessing, path=path)))
+            else:
+                features[row] = kept
+        if len(waiting) == batch_size:
+            compute()
+        if progress is not None:
+            progress(row + 1, len(files))
+    if waiting:
+        compute()
+    return features[[first_row[digest] for digest in digests]]
+
+
+def _compute(
+    waiting: list[tuple[int, NDArray[np.uint8]]], backbone: Backbone, files: list[Path]
+) -> NDArray[np.float32]:
+    """Run the network on one batch, and refuse to go on with what is not a number."""
+    vectors = backbone(np.stack([pixels for _, pixels in waiting]))  # (batch, n_features)
+    for (row, _), vector in zip(waiting, vectors, strict=True):
+        if not np.isfinite(vector).all():
+            raise CorruptDataError(
+                f"{backbone.name} gives features that are not numbers for {files[row]}: "
+                "its weights are damaged, or it takes pixels of another scale."
+            )
+    return vectors
+
+
+def _folder(backbone: Backbone, preprocessing: Preprocessing, cache_dir: str | Path | None) -> Path:
+    """Make the folder for one network and one preprocessing."""
+    root = cache_folder() / "features" if cache_dir is None else Path(cache_dir)
+    folder = root / sha256(f"{backbone.key}\n{preprocessing.key}".encode()).hexdigest()[:32]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInputError(
+            f"The cache folder {folder} cannot be made ({error.strerror}): "
+            "pass another cache_dir, or cache=False."
+        ) from error
+    return folder
+
+
+def _entry(folder: Path, digest: str) -> Path:
+    # Two levels, as a folder of many thousand files is slow on some file systems.
+    return folder / digest[:2] / f"{digest}.npy"
+
+
+def _load(path: Path, n_features: int) -> NDArray[np.float32] | None:
+    """Read an entry of the cache; None if it is absent or damaged."""
+    try:
+        with path.open("rb") as stream:
+            # Not np.load, which would also open archives.
+            vector = np.lib.format.read_array(stream, allow_pickle=False)
+            complete = not stream.read(1)
+    except (OSError, ValueError, EOFError):
+        return None
+    sound = complete and vector.shape == (n_features,) and vector.dtype == np.float32
+    return vector if sound and np.isfinite(vector).all() else None
+
+
+def _store(path: Path, vector: NDArray[np.float32]) -> None:
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as stream:  # given a name, np.save would add .npy to it
+            np.save(stream, vector, allow_pickle=False)
+
+    path.parent.mkdir(exist_ok=True)
+    write_atomically(path, write)
+
+
+def _check_paths(paths: Sequence[str | Path]) -> list[Path]:
+    if isinstance(paths, (str, Path)):
+        raise InvalidInputError(f"paths must be a list of files; for one image pass [{str(paths)!r}].")
+    return [Path(path) for path in paths]
+
+
+def _check_batch_size(batch_size: int) -> None:
+    is_count = isinstance(batch_size, Integral) and not isinstance(batch_size, bool)
+    if not (is_count and batch_size >= 1):
+        raise InvalidInputError(f"batch_size must be a whole number from 1, but it is {batch_size!r}.")

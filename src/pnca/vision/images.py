@@ -1,0 +1,261 @@
+"""From an image file, whatever its format, to the pixels a network takes."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError, MissingExtraError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_MODES = ("crop", "squash")
+_INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos")
+# Part of every cache key: raise it when the pixels of some image change, so that old features are not found.
+_VERSION = 1
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, but it is {value!r}.")
+
+
+def _check_length(name: str, value: object, *, at_least: int) -> None:
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (is_whole and value >= at_least):  # type: ignore[operator]
+        raise InvalidInputError(f"{name} must be a whole number from {at_least}, but it is {value!r}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preprocessing:
+    """How an image of any size becomes a square: resize, perhaps equalise, cut out the centre.
+
+    Attributes
+    ----------
+    size : int, default=224
+        Side of the square, in pixels.
+    mode : {"crop", "squash"}, default="crop"
+        ``"crop"`` keeps the proportions and brings the short side to ``resize``; ``"squash"`` brings
+        both sides there. The centre is cut out after either.
+    resize : int or None, default=None
+        Side before the cut. None is eight sevenths of ``size`` (256 for 224) for ``"crop"``, and ``size``
+        itself, which leaves nothing to cut, for ``"squash"``.
+    equalise : bool, default=False
+        Equalise the histogram of each channel between resizing and cutting, which removes differences
+        of exposure and contrast.
+    interpolation : {"nearest", "bilinear", "bicubic", "lanczos"}, default="bilinear"
+        Pillow's filter; all but ``"nearest"`` average when they shrink.
+
+    Examples
+    --------
+    >>> Preprocessing(size=160).key
+    'v1 crop 183 to 160, bilinear'
+    >>> EQUALISED_CROP.key
+    'v1 squash 256 to 224, bilinear, equalised'
+    """
+
+    size: int = 224
+    mode: Literal["crop", "squash"] = "crop"
+    resize: int | None = None
+    equalise: bool = False
+    interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos"] = "bilinear"
+
+    def __post_init__(self) -> None:
+        _check_choice("mode", self.mode, _MODES)
+        _check_choice("interpolation", self.interpolation, _INTERPOLATIONS)
+        _check_length("size", self.size, at_least=1)
+        if self.resize is not None:
+            _check_length("resize", self.resize, at_least=self.size)
+
+    @property
+    def resized(self) -> int:
+        """Side before the cut, in pixels: ``resize``, or what None stands for."""
+        if self.resize is not None:
+            return self.resize
+        return round(self.size * 256 / 224) if self.mode == "crop" else self.size
+
+    @property
+    def key(self) -> str:
+        """Text that differs between two settings whenever their pixels may differ."""
+        steps = f"v{_VERSION} {self.mode} {self.resized} to {self.size}, {self.interpolation}"
+        return f"{steps}, equalised" if self.equalise else steps
+
+
+IMAGENET_CROP = Preprocessing()
+"""Short side to 256, centre 224: how networks trained on ImageNet are usually tested."""
+
+EQUALISED_CROP = Preprocessing(mode="squash", resize=256, equalise=True)
+"""Squashed to 256 x 256, equalised, centre 224: for X-rays from scanners of differing exposure."""
+
+
+def read_image(path: str | Path, preprocessing: Preprocessing = IMAGENET_CROP) -> NDArray[np.uint8]:
+    """Read an image file as the pixels a network takes.
+
+    The orientation a camera noted is applied; of an animation the first frame is taken; what is
+    transparent is laid on black. Images of more than 8 bits a pixel, as many X-rays are, are scaled so
+    that their own darkest pixel is 0 and their own lightest 255: a 12-bit image in a 16-bit file would
+    be almost black otherwise.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, in any format that Pillow reads.
+    preprocessing : Preprocessing, default=IMAGENET_CROP
+        How it becomes a square.
+
+    Returns
+    -------
+    ndarray of shape (size, size, 3), uint8
+        Red, green and blue, equal for a grey image.
+
+    Raises
+    ------
+    MissingDataError
+        If there is no such file.
+    CorruptDataError
+        If the file is truncated or not an image.
+    MissingExtraError
+        If Pillow is not installed.
+
+    Examples
+    --------
+    >>> from PIL import Image
+    >>> folder = getfixture("tmp_path")
+    >>> Image.new("L", (640, 480), 7).save(folder / "grey.png")
+    >>> pixels = read_image(folder / "grey.png")
+    >>> pixels.shape, pixels.dtype, int(pixels.max())
+    ((224, 224, 3), dtype('uint8'), 7)
+    """
+    return prepare_image(read_bytes(path), preprocessing, path=path)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Read a whole file, or say which one is not there.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    bytes
+        Its content.
+    """
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise MissingDataError(f"There is no image {path}.") from error
+    except OSError as error:
+        raise InvalidInputError(f"The image {path} cannot be opened ({error.strerror}).") from error
+
+
+def prepare_image(content: bytes, preprocessing: Preprocessing, *, path: str | Path) -> NDArray[np.uint8]:
+    """Decode the content of an image file and bring it to size.
+
+    Parameters
+    ----------
+    content : bytes
+        What the file holds.
+    preprocessing : Preprocessing
+        How it becomes a square.
+    path : str or Path
+        Where the content comes from, to be named in errors.
+
+    Returns
+    -------
+    ndarray of shape (size, size, 3), uint8
+        Red, green and blue.
+    """
+    image = _resize(_decode(content, path), preprocessing)
+    if preprocessing.equalise:
+        from PIL import ImageOps
+
+        image = ImageOps.equalize(image)
+    return np.array(_cut_centre(image, preprocessing.size).convert("RGB"))
+
+
+def _decode(content: bytes, path: str | Path) -> Image.Image:
+    """Decode to mode L or RGB, upright."""
+    try:
+        from PIL import Image, ImageOps
+    except ImportError as error:
+        raise MissingExtraError("PIL", "vision") from error
+    if not content:
+        raise CorruptDataError(f"The image {path} is empty (0 bytes).")
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            image.load()  # the decoding; open reads the header alone
+            upright = ImageOps.exif_transpose(image)
+    except Image.DecompressionBombError as error:
+        raise InvalidInputError(f"The image {path} has too many pixels: {error}") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # on damaged files Pillow's formats raise whatever their parsing runs into
+        raise CorruptDataError(
+            f"The image {path} cannot be read: it is truncated or not an image ({error})."
+        ) from error
+    return _to_8_bits(upright, path)
+
+
+def _to_8_bits(image: Image.Image, path: str | Path) -> Image.Image:
+    """Convert any of Pillow's modes to L or RGB."""
+    from PIL import Image
+
+    if image.mode in ("L", "RGB") and "transparency" not in image.info:
+        return image
+    if image.mode[0] in "IF":  # 16 and 32 bits; Pillow's own conversion clips at 255
+        return Image.fromarray(_stretch(np.asarray(image), path))
+    if image.mode == "1":
+        return image.convert("L")
+    try:
+        if "transparency" in image.info or image.mode in ("LA", "La", "PA", "RGBA", "RGBa"):
+            visible = image.convert("RGBA")
+            black = Image.new("RGBA", visible.size, (0, 0, 0, 255))
+            return Image.alpha_composite(black, visible).convert("RGB")
+        return image.convert("RGB")
+    except ValueError as error:
+        raise InvalidInputError(
+            f"The image {path} has colours of kind {image.mode!r}; save it as RGB or grey."
+        ) from error
+
+
+def _stretch(values: NDArray[np.generic], path: str | Path) -> NDArray[np.uint8]:
+    """Map the range of the values to 0..255; a constant image becomes black."""
+    levels = values.astype(np.float64)  # (h, w)
+    if not np.isfinite(levels).all():
+        raise CorruptDataError(f"The image {path} has pixels that are not numbers.")
+    darkest, lightest = levels.min(), levels.max()
+    width = lightest - darkest
+    stretched: NDArray[np.uint8] = np.rint((levels - darkest) * (255 / width if width else 0)).astype(
+        np.uint8
+    )
+    return stretched
+
+
+def _resize(image: Image.Image, preprocessing: Preprocessing) -> Image.Image:
+    """Bring the short side, or both, to the wanted length."""
+    from PIL import Image
+
+    length = preprocessing.resized
+    if preprocessing.mode == "squash":
+        sides = (length, length)
+    else:
+        short = min(image.size)
+        sides = (round(image.width * length / short), round(image.height * length / short))
+    if sides == image.size:
+        return image
+    return image.resize(sides, Image.Resampling[preprocessing.interpolation.upper()])
+
+
+def _cut_centre(image: Image.Image, size: int) -> Image.Image:
+    """Cut out a square; if it cannot be central, it is half a pixel further up or left."""
+    left, top = (image.width - size) // 2, (image.height - size) // 2
+    return image.crop((left, top, left + size, top + size))

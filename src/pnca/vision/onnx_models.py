@@ -1,0 +1,173 @@
+"""ONNX files as backbones, whatever they were exported from."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError
+from pnca.vision.base import check_images, first_line, require
+from pnca.vision.images import Preprocessing
+
+Scale = Literal["0-255", "0-1", "imagenet"]
+
+# Mean and standard deviation of ImageNet's pixels by channel, on a scale of 0 to 1: the constants that
+# torchvision, timm and most other published networks were trained with.
+_IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
+_IMAGENET_STD = np.array([0.229, 0.224, 0.225], dtype=np.float32)
+# What a network that takes images of any size is given, as most were trained at this size.
+_USUAL_SIZE = 224
+# ITU-R 601, by which Pillow too makes colours grey.
+_LUMINANCE = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Signature:
+    """The input of an ONNX network; None stands for a length that is free."""
+
+    input_name: str
+    batch: int | None
+    n_channels: int
+    size: int | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OnnxBackbone:
+    """A network from an ONNX file; the attributes are those of :class:`Backbone`, and its parts."""
+
+    name: str
+    key: str
+    n_features: int
+    preprocessing: Preprocessing
+    session: Any
+    signature: _Signature
+    scale: Scale
+
+    @property
+    def size(self) -> int:
+        """Side of the square images it takes, in pixels."""
+        return self.preprocessing.size
+
+    def __call__(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Compute features of shape (n, n_features) from images of shape (n, size, size, 3)."""
+        check_images(images, self.signature.size, self.name)
+        pixels = _scaled(images, self.scale, self.signature.n_channels)  # (n, 1 or 3, h, w)
+        return _run(self.session, pixels, self.signature, self.name)
+
+
+def load_onnx(path: Path, scale: Scale) -> OnnxBackbone:
+    """Load an ONNX file; see :func:`load_backbone`."""
+    scales = ("0-255", "0-1", "imagenet")
+    if scale not in scales:
+        raise InvalidInputError(f"scale must be one of {', '.join(scales)}, but it is {scale!r}.")
+    if not path.is_file():
+        raise MissingDataError(f"There is no network {path}.")
+    session = _open_session(path)
+    signature = _read_signature(session, path)
+    if scale == "imagenet" and signature.n_channels == 1:
+        raise InvalidInputError(f"{path} takes grey images; scale 'imagenet' is for colours.")
+    size = signature.size or _USUAL_SIZE
+    # One run tells whether it runs at all, and the number of features where the file leaves it open.
+    trial = _run(session, np.zeros((1, signature.n_channels, size, size), np.float32), signature, str(path))
+    return OnnxBackbone(
+        name=path.name,
+        key=f"onnx {_hash_onnx(path)} scale {scale}",
+        n_features=trial.shape[1],
+        preprocessing=Preprocessing(size=size),
+        session=session,
+        signature=signature,
+        scale=scale,
+    )
+
+
+def _open_session(path: Path) -> Any:  # noqa: ANN401
+    onnxruntime = require("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # errors only: what it warns of, such as an unused tensor, is harmless
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # one class for each status of the runtime, without a common base
+        raise CorruptDataError(
+            f"{path} is damaged, or not a network in ONNX format that this version of onnxruntime runs "
+            f"({first_line(error)})"
+        ) from error
+
+
+def _read_signature(session: Any, path: Path) -> _Signature:  # noqa: ANN401
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    if len(inputs) != 1 or len(outputs) != 1:
+        raise InvalidInputError(
+            f"{path} must have one input and one output, but it has inputs {[i.name for i in inputs]} "
+            f"and outputs {[o.name for o in outputs]}."
+        )
+    (image,), (features,) = inputs, outputs
+    shape = [length if isinstance(length, int) else None for length in image.shape]
+    is_image = len(shape) == 4 and shape[1] in (1, 3) and shape[2] == shape[3]
+    if not is_image or image.type != "tensor(float)":
+        raise InvalidInputError(
+            f"{path} must take square images as tensor(float) of shape (batch, 3, h, w) or (batch, 1, h, w), "
+            f"but its input {image.name!r} is {image.type} of shape {image.shape}."
+        )
+    if features.type != "tensor(float)":
+        raise InvalidInputError(
+            f"{path} must answer with tensor(float), but its output {features.name!r} is {features.type}."
+        )
+    batch, n_channels, size, _ = shape
+    return _Signature(input_name=image.name, batch=batch, n_channels=n_channels or 3, size=size)
+
+
+def _scaled(images: NDArray[np.uint8], scale: Scale, n_channels: int) -> NDArray[np.float32]:
+    """Bring pixels to the range and the channels a network takes."""
+    pixels = images.astype(np.float32)  # (n, h, w, 3)
+    if scale != "0-255":
+        pixels /= 255
+    if scale == "imagenet":
+        pixels = (pixels - _IMAGENET_MEAN) / _IMAGENET_STD
+    if n_channels == 1:
+        pixels = (pixels @ _LUMINANCE)[..., None]
+    return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+
+
+def _run(
+    session: Any,  # noqa: ANN401
+    pixels: NDArray[np.float32],
+    signature: _Signature,
+    name: str,
+) -> NDArray[np.float32]:
+    """Run a network, in pieces of the batch size it insists on if it does."""
+    n = len(pixels)
+    length = signature.batch or max(n, 1)
+    pieces = []
+    for start in range(0, n, length):
+        piece = pixels[start : start + length]
+        if signature.batch is not None and len(piece) < length:
+            piece = np.concatenate([piece, np.zeros((length - len(piece), *piece.shape[1:]), np.float32)])
+        try:
+            (output,) = session.run(None, {signature.input_name: piece})
+        except Exception as error:  # as in _open_session
+            raise InvalidInputError(f"{name} does not run on images ({first_line(error)})") from error
+        if output.ndim not in (2, 4) or len(output) != len(piece):
+            raise InvalidInputError(
+                f"{name} must answer with shape (batch, n_features) or (batch, n_features, rows, columns), "
+                f"but for input of shape {piece.shape} its output has shape {output.shape}."
+            )
+        pieces.append(output if output.ndim == 2 else output.mean(axis=(2, 3)))
+    features: NDArray[np.float32] = np.concatenate(pieces)[:n]
+    return features
+
+
+def _hash_onnx(path: Path) -> str:
+    """Hash a network and, where it is beside it, the file that exporters put large weights into."""
+    digest = sha256()
+    for part in (path, Path(f"{path}.data"), Path(f"{path}_data")):
+        if part.is_file():
+            with part.open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    digest.update(block)
+    return digest.hexdigest()
