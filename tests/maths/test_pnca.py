@@ -8,7 +8,8 @@ import torch
 import reference
 import scenarios
 from pnca.maths.kernels import log_expected_kernel
-from pnca.maths.pnca import log_leave_one_out_probabilities, pnca_loss
+from pnca.maths.pnca import functional_gradient, log_leave_one_out_probabilities, pnca_loss
+from pnca.maths.stein import parameter_kernel
 
 
 def loss(z, labels, bandwidth=1.0, background=0.0):
@@ -106,3 +107,23 @@ def test_pnca_loss__bandwidth_is_a_scale_of_the_latent_space():
 def test_pnca_loss__gradcheck(background):
     z, labels = scenarios.cloud(2, 5, 2).requires_grad_(), torch.tensor([0, 1, 0, 1, 0])
     assert torch.autograd.gradcheck(lambda z: loss(z, labels, 1.2, background), z)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_functional_gradient__is_the_derivative_along_every_shift(seed):
+    # Proposition 1. A shift of the space of kappa is s(w) = sum_j kappa(w, w_j) a_j. By the reproducing
+    # property its inner product with phi is sum_j a_j . phi(w_j), and that is the derivative of the loss
+    # when every particle w moves along s(w).
+    m, n_features, d = 3, 4, 2
+    particles, directions = scenarios.particles_and_scores(m, n_features * d, seed)
+    inputs, labels = scenarios.cloud(1, 6, n_features, seed)[0], scenarios.labels(6, 2, seed)
+
+    def loss_of(w):
+        return loss(torch.einsum("ni,mid->mnd", inputs, w.reshape(m, n_features, d)), labels)
+
+    w = particles.clone().requires_grad_()
+    phi = functional_gradient(particles, torch.autograd.grad(loss_of(w), w)[0])
+    shift = parameter_kernel(particles)[0] @ directions
+    step = 1e-5  # the error of a central difference is of order step^2
+    numerical = (loss_of(particles + step * shift) - loss_of(particles - step * shift)) / (2 * step)
+    torch.testing.assert_close(numerical, (directions * phi).sum(), rtol=1e-6, atol=1e-8)

@@ -9,7 +9,7 @@ from pnca.reports.style import new_figure, text_width
 
 
 def test_model_styles__colours_and_markers_are_all_different():
-    assert set(MODEL_STYLES) == {"PNCA", "PNCA (paper)", "NCA", "DNN", "BNN", "Ensemble"}
+    assert set(MODEL_STYLES) == {"PNCA", "PNCA (paper)", "NCA", "DNN", "BNN", "BNN as published", "Ensemble"}
     for field in ("color", "marker"):
         assert len({getattr(style, field) for style in MODEL_STYLES.values()}) == len(MODEL_STYLES)
 

@@ -68,6 +68,7 @@ MODEL_STYLES: Mapping[str, ModelStyle] = MappingProxyType(
         "NCA": ModelStyle(color="#009E73", marker="s", linestyle="-."),
         "DNN": ModelStyle(color="#0072B2", marker="^", linestyle="-"),
         "BNN": ModelStyle(color="#CC79A7", marker="v", linestyle="--"),
+        "BNN as published": ModelStyle(color="#7A3E65", marker="*", linestyle=":"),
         "Ensemble": ModelStyle(color="#56B4E9", marker="p", linestyle=":", linewidth=2.0),
     }
 )
@@ -79,6 +80,10 @@ _SPARE_STYLES = (
     ModelStyle(color="#7A7A7A", marker="h", linestyle="--"),
     ModelStyle(color="#000000", marker="<", linestyle=":"),
     ModelStyle(color="#7A7A7A", marker=">", linestyle="-."),
+    # Only where no model of the library is beside them, as in an ablation of one model.
+    ModelStyle(color="#0072B2", marker="P", linestyle="-"),
+    ModelStyle(color="#009E73", marker="d", linestyle="--"),
+    ModelStyle(color="#CC79A7", marker="8", linestyle=":"),
 )
 
 
@@ -88,7 +93,7 @@ def styles_for(names: Iterable[str]) -> dict[str, ModelStyle]:
     Parameters
     ----------
     names : iterable of str
-        Model names, in the order in which spare styles are handed out; more than four unknown names
+        Model names, in the order in which spare styles are handed out; more than seven unknown names
         share them in turn.
 
     Returns

@@ -1,0 +1,120 @@
+"""The tidy table of a run, and how numbers are taken from it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+Row = Mapping[str, Any]
+
+
+class Frame:
+    """Rows of a run's tidy table.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        One a cell and test set.
+    """
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.rows = list(rows)
+
+    def where(self, **columns: Any) -> "Frame":  # noqa: ANN401
+        """Keep the rows with these values.
+
+        Parameters
+        ----------
+        **columns
+            Column names and values.
+
+        Returns
+        -------
+        Frame
+        """
+        return Frame(row for row in self.rows if all(row.get(k) == value for k, value in columns.items()))
+
+    def unique(self, column: str) -> list[Any]:
+        """Values of a column, in order of appearance.
+
+        Parameters
+        ----------
+        column : str
+            Its name.
+
+        Returns
+        -------
+        list
+        """
+        return list(dict.fromkeys(row[column] for row in self.rows if column in row))
+
+    def values(self, measure: str) -> NDArray[np.float64]:
+        """A measure in each repetition: each draw, or each partition as the mean over its folds.
+
+        Parameters
+        ----------
+        measure : str
+            Its column.
+
+        Returns
+        -------
+        ndarray of shape (r,)
+            In order of the draws; NaN where it does not exist.
+        """
+        repetitions: dict[int, list[float]] = {}
+        for row in self.rows:
+            value = row.get(measure)
+            repetition = row["trial"] if "trial" in row else row["draw"]
+            repetitions.setdefault(repetition, []).append(np.nan if value is None else value)
+        return np.array([np.mean(repetitions[r]) for r in sorted(repetitions)])
+
+    def mean(self, measure: str) -> float:
+        """Mean of a measure over repetitions.
+
+        Parameters
+        ----------
+        measure : str
+            Its column.
+
+        Returns
+        -------
+        float
+            NaN where there is none.
+        """
+        values = self.values(measure)
+        return float(values.mean()) if len(values) else float("nan")
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+
+def paired_interval(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Mean of the paired differences a - b, and its 95 % t interval.
+
+    Parameters
+    ----------
+    a, b : ndarray of shape (r,)
+        Values on the same draws.
+
+    Returns
+    -------
+    mean, low, high : float
+        The ends are NaN with fewer than two pairs.
+
+    Examples
+    --------
+    >>> [round(value, 2) for value in paired_interval(np.array([1.0, 2.0, 3.0]), np.zeros(3))]
+    [2.0, -0.48, 4.48]
+    """
+    difference = a - b
+    difference = difference[np.isfinite(difference)]
+    mean = float(difference.mean()) if len(difference) else float("nan")
+    if len(difference) < 2:
+        return mean, float("nan"), float("nan")
+    half = stats.t.ppf(0.975, len(difference) - 1) * stats.sem(difference)
+    return mean, mean - float(half), mean + float(half)
