@@ -11,6 +11,7 @@ import typer
 
 from pnca import __version__
 from pnca.exceptions import PncaError
+from pnca.interfaces.reproduce import report, reproduce
 
 app = typer.Typer(
     name="pnca",
@@ -89,6 +90,10 @@ def demo(
     console.print(f"\nWritten to {folder.resolve()}:")
     for path in written:
         console.print(f"  {path.name}")
+
+
+app.command()(reproduce)
+app.command()(report)
 
 
 def main() -> None:
