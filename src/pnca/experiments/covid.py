@@ -130,6 +130,7 @@ def covid_study(
         data=data,
         work=run_covid_cell,
         protocol={"data": {name: _describe(features) for name, features in data.items()}},
+        seeds=f"partition t: random_state=t; its fold f: random_state={N_FOLDS} t + f",
         headline=[("validation", "accuracy"), ("validation", "auroc"), ("bones", "above_0.9")],
     )
 

@@ -128,6 +128,7 @@ def mnist_study(
                 for name, (x, y) in data.tests.items()
             },
         },
+        seeds="draw s: numpy RandomState(s).choice(60000, n, replace=False) and random_state=s",
         headline=[("test", "accuracy"), ("rotated", "accuracy"), ("notmnist", "above_0.9")],
     )
 

@@ -1,6 +1,7 @@
 """Means over the cells that are finished, while others still run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ class RunningMeans:
     def __init__(self, headline: Sequence[tuple[str, str]]) -> None:
         self.headline = list(headline)
         self.identifiers: list[str] = []
-        self._values: dict[tuple[str, ...], list[list[float]]] = {}
+        self._values: dict[tuple[Any, ...], list[list[float]]] = {}
 
     def add(self, result: CellResult) -> None:
         """Count a finished cell.
@@ -32,7 +33,7 @@ class RunningMeans:
         result : CellResult
             What it found.
         """
-        columns = {key: str(value) for key, value in result.columns.items() if key not in _REPEATS}
+        columns = {key: value for key, value in result.columns.items() if key not in _REPEATS}
         self.identifiers = list(columns)
         rows = {row["test_set"]: row for row in result.rows()}
         values = [rows[test_set][measure] for test_set, measure in self.headline]
@@ -49,4 +50,12 @@ class RunningMeans:
         means : list of float
         """
         for identity, values in sorted(self._values.items(), key=lambda item: item[0][:-1]):
-            yield identity, len(values), np.nanmean(values, axis=0).tolist()
+            means = [
+                np.mean(known) if (known := _known(column)) else np.nan
+                for column in zip(*values, strict=True)
+            ]
+            yield tuple(map(str, identity)), len(values), [float(mean) for mean in means]
+
+
+def _known(values: Iterable[float]) -> list[float]:
+    return [value for value in values if np.isfinite(value)]

@@ -50,8 +50,9 @@ class ModelSettings:
     def __post_init__(self) -> None:
         _check_choice(self.name, "estimator", self.estimator, ("DNN", "BNN", "Ensemble", "NCA", "PNCA"))
         _check_choice(self.name, "settings", self.settings, ("paper", "default"))
-        known = self._class._get_param_names()
-        if unknown := sorted(self.changes.keys() - set(known)):
+        # Seed and device are the grid's.
+        known = set(self._class._get_param_names()) - {"random_state", "device"}
+        if unknown := sorted(self.changes.keys() - known):
             raise InvalidInputError(
                 f"{self.name}: {self.estimator} has no arguments {unknown}; it has {sorted(known)}."
             )
@@ -157,6 +158,8 @@ class Exhibit:
         ):
             for value in getattr(self, key):
                 _check_choice(self.name, key, value, known)
+        if not self.models:
+            raise InvalidInputError(f"{self.name}: models is empty.")
         for key, values in (("trials", (self.trials,)), ("train_sizes", self.train_sizes)):
             if any(value < 1 for value in values):
                 raise InvalidInputError(f"{self.name}: {key} must be positive.")
@@ -187,7 +190,10 @@ def load_models(folder: Path | None = None) -> dict[str, ModelSettings]:
     dict of str to ModelSettings
     """
     path = (folder or settings_folder()) / "models.toml"
-    return {name: _build(ModelSettings, name, table) for name, table in _read(path).items()}
+    try:
+        return {name: _build(ModelSettings, name, table) for name, table in _read(path).items()}
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{path.name}: {error}") from None
 
 
 def load_exhibits(experiment: str, folder: Path | None = None) -> dict[str, Exhibit]:
@@ -205,13 +211,18 @@ def load_exhibits(experiment: str, folder: Path | None = None) -> dict[str, Exhi
     dict of str to Exhibit
         By file name without ending, those of the paper first.
     """
+    _check_choice("load_exhibits", "experiment", experiment, EXPERIMENTS)
     folder = folder or settings_folder()
     known = load_models(folder)
-    paths = sorted(path for path in folder.glob("*.toml") if path.stem != "models")
-    exhibits = [_build(Exhibit, path.stem, _read(path)) for path in paths]
-    for exhibit in exhibits:
-        for name in (*exhibit.models, *exhibit.paper):
-            _check_choice(exhibit.name, "model", name, tuple(known))
+    exhibits = []
+    for path in sorted(path for path in folder.glob("*.toml") if path.stem != "models"):
+        try:
+            exhibit = _build(Exhibit, path.stem, _read(path))
+            for name in (*exhibit.models, *exhibit.paper):
+                _check_choice(exhibit.name, "model", name, tuple(known))
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{path.name}: {error}") from None
+        exhibits.append(exhibit)
     found = [exhibit for exhibit in exhibits if exhibit.experiment == experiment]
     return {exhibit.name: exhibit for exhibit in sorted(found, key=lambda e: not e.in_paper)}
 
@@ -220,7 +231,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"{path} cannot be read: {error}.") from error
+        raise InvalidInputError(f"it cannot be read: {error}.") from error
     return table
 
 

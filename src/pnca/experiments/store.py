@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import zipfile
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -31,6 +32,12 @@ from pnca.files import prepare_folder, write_atomically, write_json, write_text
 
 RUN_FILE = "run.json"
 _PARTS = ("compact", "labels", "evidence")
+
+# What numpy, zipfile and json raise for a file that is cut short, altered or something else.
+_UNREADABLE = (
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, EOFError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,12 +84,12 @@ def fingerprint(content: Any) -> str:  # noqa: ANN401
 
 
 def array_fingerprint(*arrays: NDArray[Any] | None) -> str:
-    """Hash the values of arrays; None stands for none.
+    """Hash arrays: shapes, types and values.
 
     Parameters
     ----------
     arrays : ndarray or None
-        Of any shape.
+        Of any shape; None stands for a missing one.
 
     Returns
     -------
@@ -91,7 +98,9 @@ def array_fingerprint(*arrays: NDArray[Any] | None) -> str:
     """
     digest = hashlib.sha256()
     for array in arrays:
-        digest.update(b"none" if array is None else np.ascontiguousarray(array).data)
+        # Shape and type too, so that no two lists of arrays run together to the same bytes.
+        digest.update(b"none;" if array is None else f"{array.shape} {array.dtype};".encode())
+        digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:12]
 
 
@@ -143,7 +152,8 @@ def read_cell(path: Path, test_sets: Collection[str] | None = None) -> CellResul
         If the file is not complete.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here: given a name, numpy would leave a damaged file open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             record = json.loads(str(file["record"]))
             parts: dict[str, dict[str, Any]] = {}
             for key in file.files:
@@ -152,7 +162,7 @@ def read_cell(path: Path, test_sets: Collection[str] | None = None) -> CellResul
                     parts.setdefault(name, {})[part] = file[key]
         answers = {name: Answers(**given) for name, given in parts.items()}
         return CellResult(answers=answers, **record)
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         raise CorruptDataError(f"{path} is not a complete result ({error}); delete it and resume.") from error
 
 
@@ -187,9 +197,7 @@ class RunFolder:
             raise InvalidInputError(
                 f"{path} holds an earlier run: continue it with --resume, or name another folder."
             )
-        folder = cls(prepare_folder(path, marker=RUN_FILE))
-        (folder.path / "cells").mkdir(exist_ok=True)
-        return folder
+        return cls(prepare_folder(path, marker=RUN_FILE))
 
     @classmethod
     def open(cls, path: str | Path) -> "RunFolder":
@@ -224,7 +232,9 @@ class RunFolder:
 
     def write(self, stem: str, result: CellResult) -> None:
         """Write a cell's file."""
-        write_cell(self._cell_path(stem), result)
+        path = self._cell_path(stem)
+        path.parent.mkdir(exist_ok=True)
+        write_cell(path, result)
 
     def _cell_path(self, stem: str) -> Path:
         return self.path / "cells" / f"{stem}.npz"

@@ -113,6 +113,8 @@ class Study(Generic[C, D]):
         ``work(cell, data)``.
     protocol : dict
         What besides the cell decides its result: test sets, digests of the data.
+    seeds : str
+        How training sets and models are seeded, in words.
     headline : sequence of (test set, measure)
         What to show while it runs.
     """
@@ -122,6 +124,7 @@ class Study(Generic[C, D]):
     data: D
     work: Work[C, D]
     protocol: dict[str, Any]
+    seeds: str
     headline: Sequence[tuple[str, str]]
 
     def stem(self, cell: C) -> str:
@@ -166,7 +169,7 @@ def run_study(
     run: dict[str, Any] = {
         "study": study.name,
         "protocol": study.protocol,
-        "seeds": "draw s: numpy RandomState(s) for the training set, random_state=s for the model",
+        "seeds": study.seeds,
         "models": {cell.model.name: _describe(cell.model) for cell in study.cells},
         "versions": versions(),
         "hardware": hardware(),

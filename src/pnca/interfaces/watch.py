@@ -41,6 +41,7 @@ class Display:
             TextColumn("left"),
             TimeLeftColumn(),
             console=console,
+            speed_estimate_period=3600,  # seconds: a fit can take longer than rich looks back by itself
         )
         self.task = self.progress.add_task("cells", total=n_cells)
         self._live: Live | None = None

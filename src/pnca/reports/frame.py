@@ -63,12 +63,26 @@ class Frame:
         ndarray of shape (r,)
             In order of the draws; NaN where it does not exist.
         """
-        repetitions: dict[int, list[float]] = {}
+        return np.array(list(self.by_repetition(measure).values()))
+
+    def by_repetition(self, measure: str) -> dict[int, float]:
+        """A measure by the number of the draw or of the partition, in order.
+
+        Parameters
+        ----------
+        measure : str
+            Its column.
+
+        Returns
+        -------
+        dict of int to float
+        """
+        found: dict[int, list[float]] = {}
         for row in self.rows:
             value = row.get(measure)
             repetition = row["trial"] if "trial" in row else row["draw"]
-            repetitions.setdefault(repetition, []).append(np.nan if value is None else value)
-        return np.array([np.mean(repetitions[r]) for r in sorted(repetitions)])
+            found.setdefault(repetition, []).append(np.nan if value is None else value)
+        return {repetition: float(np.mean(found[repetition])) for repetition in sorted(found)}
 
     def mean(self, measure: str) -> float:
         """Mean of a measure over repetitions.
@@ -111,7 +125,7 @@ def paired_interval(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[flo
     >>> [round(value, 2) for value in paired_interval(np.array([1.0, 2.0, 3.0]), np.zeros(3))]
     [2.0, -0.48, 4.48]
     """
-    difference = a - b
+    difference = np.asarray(a) - np.asarray(b)
     difference = difference[np.isfinite(difference)]
     mean = float(difference.mean()) if len(difference) else float("nan")
     if len(difference) < 2:

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pnca.exceptions import InvalidInputError
-from pnca.reports.style import INK, ModelStyle, new_figure, styles_for, tidy_axes
+from pnca.reports.style import INK, ModelStyle, new_figure, styles_for, text_width, tidy_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _WIDTH, _HEIGHT, _EDGE = 3.7, 2.9, 0.9  # inches: of a panel, and for title and legend
+_HANDLE = 0.7  # inches: the line before a name in the legend, and the space after it
 _MARKERS = 7
 _SPREAD = 0.15  # opacity of a band
 
@@ -96,13 +97,19 @@ def panels_figure(panels: Sequence[Panel], title: str, *, n_columns: int = 3) ->
         [handles[name] for name in names],
         names,
         loc="outside lower center",
-        ncols=min(len(names), 7 if columns > 1 else 3),
+        ncols=_legend_columns(names, _WIDTH * columns),
         frameon=False,
         labelcolor=INK,
         handlelength=3.0,
         fontsize=9,
     )
     return figure
+
+
+def _legend_columns(names: Sequence[str], width: float) -> int:
+    """As many as the longest name lets side by side."""
+    entry = max(text_width(name, 9) for name in names) + _HANDLE
+    return max(1, min(len(names), int(width / entry)))
 
 
 def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, ModelStyle]) -> None:
@@ -114,6 +121,7 @@ def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, ModelStyle]) -> None:
         options = {**styles[name].line_options(), "markersize": 5}
         axes.plot(x, mean, label=name, markevery=(start % step, step), **options)
         axes.fill_between(x, mean - sd, mean + sd, color=styles[name].color, alpha=_SPREAD, linewidth=0)
+    axes.set_xlim(x.min() - 0.02 * np.ptp(x), x.max() + 0.02 * np.ptp(x))
     axes.set_title(panel.title, loc="left", fontsize=10, color=INK)
     axes.set_xlabel(panel.x_label, color=INK, fontsize=9)
     axes.set_ylabel(panel.y_label, color=INK, fontsize=9)
@@ -126,4 +134,6 @@ def _mean_and_sd(lines: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArr
     known = np.isfinite(lines)
     enough = known.sum(axis=0) * 2 >= len(lines)
     values = np.ma.masked_array(lines, ~(known & enough))
-    return values.mean(axis=0).filled(np.nan), values.std(axis=0).filled(np.nan)
+    mean = values.mean(axis=0).filled(np.nan)
+    sd = values.std(axis=0, ddof=1).filled(np.nan) if len(lines) > 1 else np.zeros_like(mean)
+    return mean, sd

@@ -57,7 +57,7 @@ def write_report(folder: RunFolder) -> Written:
         *(s.markdown(folder.path) for s in sections),
         provenance(run),
     ]
-    files.append(write_text(folder.path / "report.md", "\n".join([*pages, provenance(run)])))
+    files.append(write_text(folder.path / "report.md", "\n".join(pages)))
     return Written(folder=folder.path, files=files, sections=sections)
 
 

@@ -32,7 +32,7 @@ _SPREAD = "Lines are means, bands one standard deviation over "
 _TOO_FEW = f"An accuracy over fewer than {LEAST_EXAMPLES} examples is not drawn."
 _ABLATION_PANELS = {
     "Kernel": [
-        *("PNCA (paper)", "100 d features", "1000 d features", "exact"),
+        *("PNCA (paper)", "30 d features", "100 d features", "exact"),
         *("exact + background .01", "exact + background .1", "exact + background 1"),
     ],
     "Particles": [
@@ -176,7 +176,7 @@ def _measures_of(sets: dict[str, Frame]) -> list[str]:
 def _confidence(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path) -> list[Section]:
     """Accuracy and count against the confidence threshold, with the spread over repetitions."""
     shown = _of_exhibit(exhibit, frame)
-    if not shown:
+    if not _models(exhibit, shown):
         return []
     sizes = sorted(shown.unique("n_train")) or [None]
     panels = [
@@ -287,7 +287,7 @@ def _angles(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path) ->
     """Accuracy, likelihood and calibration against the angle of rotation."""
     shown = _of_exhibit(exhibit, frame)
     angles = [a for a in exhibit.angles if shown.where(test_set=f"angle {a}")]
-    if not angles:
+    if not angles or not _models(exhibit, shown):
         return []
     panels = [
         Panel(
@@ -323,11 +323,13 @@ def _conditions(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path
         *("features, labels, folds: model", "validation accuracy", "balanced accuracy", "AUROC", "NLL"),
         *("Actualmed AUROC", "balanced accuracy", "bones above .9", "OoD AUROC by confidence", "by evidence"),
     ]
+    # The paper's own condition may have more partitions than the others.
+    shown = Frame(row for row in frame if row["trial"] < exhibit.trials)
     rows = []
     for labels in exhibit.labels:
         for features in exhibit.features:
             for folds in exhibit.folds:
-                given = frame.where(features=features, labels=labels, folds=folds)
+                given = shown.where(features=features, labels=labels, folds=folds)
                 for model in _models(exhibit, given):
                     name = f"{features}, {labels}, {folds}: {model}"
                     rows.append([name, *_condition_measures(given.where(model=model))])
@@ -335,7 +337,7 @@ def _conditions(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path
     if len(frame.unique("features")) * len(frame.unique("labels")) * len(frame.unique("folds")) < 2:
         return []
     table = Table(
-        caption=f"Mean ± standard deviation over {exhibit.trials} partitions, each the mean of its folds.",
+        caption=f"{_repetitions(exhibit, shown).capitalize()}.",
         headings=headings,
         rows=rows,
     )
@@ -456,7 +458,7 @@ def _ablation(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path) 
         ]
         for model in models
     ]
-    found = curves(folder, models, "notmnist", count_curve, {})
+    found = curves(folder, models, "notmnist", count_curve, {"n_train": exhibit.train_sizes[0]})
     n = int(shown.where(test_set="notmnist").rows[0]["n"])
     panels = [
         Panel(
@@ -515,10 +517,11 @@ def _models(exhibit: Exhibit, given: Frame) -> list[str]:
 def _repetitions(exhibit: Exhibit, shown: Frame) -> str:
     if exhibit.experiment == "covid":
         n = len(shown.unique("trial"))
-        return f"mean ± standard deviation over {n} partitions into folds, each the mean of its folds"
+        what = f"{n} partitions into folds" if n > 1 else "one partition into folds"
+        return f"mean ± standard deviation over {what}, each the mean of its folds"
     sizes = " and ".join(str(n) for n in sorted(shown.unique("n_train")))
-    n_draws = len(shown.unique("draw"))
-    return f"mean ± standard deviation over {n_draws} draws of {sizes} training images"
+    n = len(shown.unique("draw"))
+    return f"mean ± standard deviation over {n} draw{'s' * (n > 1)} of {sizes} training images"
 
 
 def _title(exhibit: Exhibit) -> str:

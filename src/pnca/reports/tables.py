@@ -9,7 +9,11 @@ from numpy.typing import ArrayLike
 #: Stands for a number that does not exist.
 NOTHING = "-"
 
-_LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", ">": r"$>$", "≥": r"$\geq$"}
+_LATEX = {
+    **{letter: f"\\{letter}" for letter in "&%_#${}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "`": ""},
+    **{"±": r"$\pm$", "<": "$<$", ">": "$>$", "≥": r"$\geq$"},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +100,7 @@ def number(value: float | None, digits: int = 3) -> str:
     """
     if value is None or not np.isfinite(value):
         return NOTHING
-    text = f"{value:.{digits}f}"
+    text = f"{round(value, digits) + 0.0:.{digits}f}"  # adding zero turns -0 into 0
     return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
 
 
@@ -170,9 +174,7 @@ def signed(value: float, digits: int = 3) -> str:
     ('+.01', '-.02', '.00')
     """
     text = number(value, digits)
-    if not float(text):
-        return text.lstrip("-")
-    return text if value < 0 else f"+{text}"
+    return f"+{text}" if text not in (NOTHING, number(0.0, digits)) and value > 0 else text
 
 
 def _escape(text: str) -> str:
