@@ -21,6 +21,7 @@ from pnca.data import (
     read_covid_chestxray,
     read_mura,
 )
+from pnca.estimators.base import ParticleClassifier
 from pnca.exceptions import InvalidInputError
 from pnca.experiments.settings import ModelSettings, load_exhibits
 from pnca.experiments.store import CellResult, array_fingerprint
@@ -71,6 +72,15 @@ class CovidCell:
             "fold": self.fold,
             "model": self.model.name,
         }
+
+    def settings(self) -> dict[str, Any]:
+        """Every constructor argument of its model; the number of training images follows from the data."""
+        arguments: dict[str, Any] = self.build(n_train=0).get_params()
+        return arguments
+
+    def build(self, n_train: int) -> ParticleClassifier:
+        """Make its unfitted model for so many training images."""
+        return self.model.build("covid", n_train, random_state=N_FOLDS * self.trial + self.fold)
 
 
 def covid_study(
@@ -129,6 +139,7 @@ def covid_study(
         cells=sorted(cells, key=lambda cell: (cell.trial, cell.fold)),
         data=data,
         work=run_covid_cell,
+        options=options,
         protocol={"data": {name: _describe(features) for name, features in data.items()}},
         seeds=f"partition t: random_state=t; its fold f: random_state={N_FOLDS} t + f",
         headline=[("validation", "accuracy"), ("validation", "auroc"), ("bones", "above_0.9")],
@@ -161,7 +172,7 @@ def run_covid_cell(cell: CovidCell, data: Mapping[str, CovidFeatures]) -> CellRe
         tests[f"bones {group}"] = given.ood_features[given.ood_groups == group], None
     return fit_and_ask(
         cell,
-        cell.model.build("covid", len(train), random_state=N_FOLDS * cell.trial + cell.fold),
+        cell.build(len(train)),
         inputs[train],
         labels[train],
         tests,

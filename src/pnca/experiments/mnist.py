@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pnca.data import load_mnist, load_notmnist, rotate
+from pnca.estimators.base import ParticleClassifier
 from pnca.exceptions import InvalidInputError
 from pnca.experiments.settings import ModelSettings, load_exhibits
 from pnca.experiments.store import CellResult, array_fingerprint
@@ -54,6 +55,15 @@ class MnistCell:
             "draw": self.draw,
             "model": self.model.name,
         }
+
+    def settings(self) -> dict[str, Any]:
+        """Every constructor argument of its model."""
+        arguments: dict[str, Any] = self.build().get_params()
+        return arguments
+
+    def build(self) -> ParticleClassifier:
+        """Make its unfitted model."""
+        return self.model.build("mnist", self.n_train, random_state=self.draw)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,7 +115,7 @@ def mnist_study(
     sizes = sorted({n for exhibit in exhibits for n in exhibit.train_sizes})
     if options.quick:
         sizes = sizes[:1]
-    sizes = list(options.train_sizes or sizes)
+    sizes = list(dict.fromkeys(options.train_sizes or sizes))
     if wrong := [n for n in sizes if not 20 <= n <= 60_000]:
         raise InvalidInputError(f"train_sizes must be from 20 to 60000, but they include {wrong}.")
     draws = options.pick_trials(exhibits, quick=_QUICK_TRIALS)
@@ -121,6 +131,7 @@ def mnist_study(
         ],
         data=data,
         work=run_mnist_cell,
+        options=options,
         protocol={
             "training_images": array_fingerprint(data.images, data.labels),
             "test_sets": {
@@ -150,7 +161,7 @@ def run_mnist_cell(cell: MnistCell, data: MnistData) -> CellResult:
     rows = np.random.RandomState(cell.draw).choice(len(data.images), cell.n_train, replace=False)
     return fit_and_ask(
         cell,
-        cell.model.build("mnist", cell.n_train, random_state=cell.draw),
+        cell.build(),
         _as_inputs(data.images[rows]),
         data.labels[rows],
         data.tests,
@@ -162,19 +173,24 @@ def run_mnist_cell(cell: MnistCell, data: MnistData) -> CellResult:
 def _load(data_dir: Path | None, angles: list[int], *, quick: bool, download: bool) -> MnistData:
     mnist, letters = load_mnist(data_dir, download=download), load_notmnist(data_dir, download=download)
     n_test, n_by_angle = (_N_QUICK, _N_QUICK_BY_ANGLE) if quick else (len(mnist.test_labels), _N_BY_ANGLE)
-    # Those of a quick run are spread over the file, whose letters lie in order.
-    some_letters = letters.images[:: -(-len(letters.images) // n_test)] if quick else letters.images
-    images = (mnist.test_images[:n_test] / 255).astype(np.float32)
-    labels = mnist.test_labels[:n_test]
+    # Spread over the files: letters may lie in order, and the first digits are harder than the rest.
+    some, few = _spread(len(mnist.test_labels), n_test), _spread(len(mnist.test_labels), n_by_angle)
+    pixels = (mnist.test_images / 255).astype(np.float32)
+    images, labels = pixels[some], mnist.test_labels[some]
     tests: dict[str, TestSet] = {
         "test": (_flat(images), labels),
         "rotated": (_flat(rotate(images, ROTATION)), labels),
-        "notmnist": (_as_inputs(some_letters), None),
+        "notmnist": (_as_inputs(letters.images[_spread(len(letters.images), n_test)]), None),
     }
     for angle in angles:
-        turned = rotate(images[:n_by_angle], angle) if angle else images[:n_by_angle]
-        tests[f"angle {angle}"] = _flat(turned), labels[:n_by_angle]
+        turned = rotate(pixels[few], angle) if angle else pixels[few]
+        tests[f"angle {angle}"] = _flat(turned), mnist.test_labels[few]
     return MnistData(images=_flat(mnist.train_images), labels=mnist.train_labels, tests=tests)
+
+
+def _spread(n: int, n_picked: int) -> NDArray[np.int64]:
+    """Rows at equal distances: at most ``n_picked`` of n."""
+    return np.arange(n)[:: -(-n // n_picked)]
 
 
 def _as_inputs(images: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -31,6 +31,7 @@ from pnca.experiments.answers import Answers
 from pnca.files import prepare_folder, write_atomically, write_json, write_text
 
 RUN_FILE = "run.json"
+_RUN_KEYS = {"study", "options", "protocol", "seeds", "versions", "hardware", "engine", "cells", "sessions"}
 _PARTS = ("compact", "labels", "evidence")
 
 # What numpy, zipfile and json raise for a file that is cut short, altered or something else.
@@ -199,6 +200,33 @@ class RunFolder:
             )
         return cls(prepare_folder(path, marker=RUN_FILE))
 
+    def begin(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Write ``run.json`` of a run that starts or goes on.
+
+        Parameters
+        ----------
+        content : mapping
+            What the run is. Cells of an earlier run in the folder stay listed.
+
+        Returns
+        -------
+        dict
+            What was written.
+        """
+        run = {**content, "failed": {}, "sessions": []}
+        if (self.path / RUN_FILE).exists():
+            earlier = self.read_run()
+            if earlier["study"] != content["study"]:
+                raise InvalidInputError(
+                    f"{self.path} holds a run of {earlier['study']}, not of {content['study']}: name another "
+                    "folder."
+                )
+            others = [stem for stem in earlier["cells"] if stem not in set(content["cells"])]
+            run["sessions"] = earlier["sessions"]
+            run["cells"] = [*content["cells"], *(stem for stem in others if self.find(stem) is not None)]
+        self.write_run(run)
+        return run
+
     @classmethod
     def open(cls, path: str | Path) -> "RunFolder":
         """Take a folder to report on.
@@ -218,17 +246,12 @@ class RunFolder:
             )
         return cls(path)
 
-    def has(self, stem: str) -> bool:
-        """Whether a cell's file is there and complete; one that is not is done again."""
+    def find(self, stem: str) -> CellResult | None:
+        """Read a cell's file; None if it is not there or not complete, so that it is done again."""
         try:
-            self.read(stem)
+            return read_cell(self._cell_path(stem))
         except CorruptDataError:
-            return False
-        return True
-
-    def read(self, stem: str) -> CellResult:
-        """Read a cell's file."""
-        return read_cell(self._cell_path(stem))
+            return None
 
     def write(self, stem: str, result: CellResult) -> None:
         """Write a cell's file."""
@@ -247,8 +270,11 @@ class RunFolder:
         """Read ``run.json``."""
         try:
             run: dict[str, Any] = json.loads((self.path / RUN_FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            absent = sorted(_RUN_KEYS - run.keys())
+        except (OSError, ValueError, AttributeError) as error:
             raise CorruptDataError(f"{self.path / RUN_FILE} cannot be read ({error}).") from error
+        if absent:
+            raise CorruptDataError(f"{self.path / RUN_FILE} is not of a run of this tool: it lacks {absent}.")
         return run
 
     def results(self, test_sets: Collection[str] | None = None) -> Iterator[CellResult]:

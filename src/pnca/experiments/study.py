@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -30,6 +30,9 @@ class Cell(Protocol):
 
     def columns(self) -> dict[str, Any]:
         """What identifies the cell, as columns of the tidy table."""
+
+    def settings(self) -> dict[str, Any]:
+        """Every constructor argument of its model, as far as they can be told before the data are split."""
 
 
 C = TypeVar("C", bound=Cell)
@@ -70,10 +73,10 @@ class Options:
         list of ModelSettings
         """
         known = load_models()
-        shown = list(dict.fromkeys(name for exhibit in exhibits for name in exhibit.models))
-        if unknown := [name for name in self.models or () if name not in known]:
+        shown = dict.fromkeys(name for exhibit in exhibits for name in exhibit.models)
+        if unknown := [name for name in self.models or () if name not in shown]:
             raise InvalidInputError(f"Unknown models {unknown}; the models here are {', '.join(shown)}.")
-        return [known[name] for name in (self.models or shown)]
+        return [known[name] for name in dict.fromkeys(self.models or shown)]
 
     def pick_trials(self, exhibits: Iterable[Exhibit], quick: int) -> range:
         """Numbers of the draws.
@@ -111,6 +114,8 @@ class Study(Generic[C, D]):
         What the cells share.
     work : callable
         ``work(cell, data)``.
+    options : Options
+        What was asked for.
     protocol : dict
         What besides the cell decides its result: test sets, digests of the data.
     seeds : str
@@ -123,6 +128,7 @@ class Study(Generic[C, D]):
     cells: Sequence[C]
     data: D
     work: Work[C, D]
+    options: Options
     protocol: dict[str, Any]
     seeds: str
     headline: Sequence[tuple[str, str]]
@@ -130,8 +136,7 @@ class Study(Generic[C, D]):
     def stem(self, cell: C) -> str:
         """Name of the cell's file: readable, and different for whatever decides the result."""
         columns = cell.columns()
-        model = cell.model
-        decides = [columns, model.estimator, model.settings, dict(model.changes), self.protocol, versions()]
+        decides = [columns, cell.model.estimator, cell.settings(), self.protocol, versions()]
         words = "-".join(str(value) for value in columns.values())
         readable = "".join(c if c.isalnum() or c in "-." else "_" for c in words)
         return f"{readable}-{fingerprint(decides)}"
@@ -166,35 +171,37 @@ def run_study(
         The cells that failed.
     """
     stems = {study.stem(cell): cell for cell in study.cells}
-    run: dict[str, Any] = {
-        "study": study.name,
-        "protocol": study.protocol,
-        "seeds": study.seeds,
-        "models": {cell.model.name: _describe(cell.model) for cell in study.cells},
-        "versions": versions(),
-        "hardware": hardware(),
-        "engine": {"name": engine.name, "jobs": engine.jobs, "scheduler": engine.scheduler},
-        "cells": list(stems),
-        "failed": {},
-    }
-    folder.write_run(run)  # first: by it a later run knows the folder as its own
-    start = time.perf_counter()
-    missing = {stem: cell for stem, cell in stems.items() if not folder.has(stem)}
-    for result in (folder.read(stem) for stem in stems if stem not in missing):
-        resumed(result)
-    failed = []
+    run = folder.begin(
+        {
+            "study": study.name,
+            "options": asdict(study.options),
+            "protocol": study.protocol,
+            "seeds": study.seeds,
+            "models": {cell.model.name: _describe(cell.model) for cell in study.cells},
+            "versions": versions(),
+            "hardware": hardware(),
+            "engine": asdict(engine),
+            "cells": list(stems),
+        }
+    )
+    missing = []
+    for stem, cell in stems.items():
+        if (result := folder.find(stem)) is None:
+            missing.append(cell)
+        else:
+            resumed(result)
+    start, failed = time.perf_counter(), []
     n_done = len(stems) - len(missing)
-    for outcome in run_cells(list(missing.values()), study.work, study.data, engine):
+    for outcome in run_cells(missing, study.work, study.data, engine):
         n_done += 1
         if outcome.result is None:
             failed.append(outcome)
         else:
             folder.write(study.stem(outcome.cell), outcome.result)
         watch(outcome, n_done, len(stems))
-    run["failed"] = {study.stem(outcome.cell): outcome.error for outcome in failed}
-    run["seconds"] = time.perf_counter() - start
-    run["cells_computed"] = len(missing)
-    folder.write_run(run)
+    errors = {study.stem(outcome.cell): outcome.error for outcome in failed}
+    session = {"fits": len(missing) - len(failed), "seconds": time.perf_counter() - start}
+    folder.write_run({**run, "failed": errors, "sessions": [*run["sessions"], session]})
     folder.write_tables()
     return failed
 
