@@ -158,6 +158,7 @@ def _write(path, study, cells, work, reference, protocol, details, finished):
     folder.write_run(
         {
             "study": study,
+            "options": {"trials": None, "train_sizes": None, "models": None, "quick": False},
             "protocol": protocol,
             "seeds": "draw s: seed s",
             "models": {},
@@ -166,8 +167,7 @@ def _write(path, study, cells, work, reference, protocol, details, finished):
             "engine": {"name": "local", "jobs": 2, "scheduler": None},
             "cells": list(stems),
             "failed": {},
-            "seconds": 90.0,
-            "cells_computed": len(stems),
+            "sessions": [{"fits": len(stems), "seconds": 90.0}],
         }
     )
     for stem, columns in stems.items():

@@ -44,15 +44,26 @@ def prepare_folder(path: str | Path, marker: str) -> Path:
         raise InvalidInputError(f"{folder} is a file; name a folder for the results.")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / marker).exists():
         raise InvalidInputError(f"{folder} holds other files; name a new or an empty folder for the results.")
+    make_folder(folder)
+    if not os.access(folder, os.W_OK):
+        raise InvalidInputError(f"{folder} cannot be written to; name another folder.")
+    return folder
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, if they are not there.
+
+    Parameters
+    ----------
+    folder : Path
+        Which.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInputError(
             f"{folder} cannot be made ({error.strerror}); name another folder."
         ) from error
-    if not os.access(folder, os.W_OK):
-        raise InvalidInputError(f"{folder} cannot be written to; name another folder.")
-    return folder
 
 
 def write_atomically(path: str | Path, write: Callable[[Path], None]) -> Path:

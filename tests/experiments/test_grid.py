@@ -68,6 +68,12 @@ def test_run_cells__a_worker_that_dies_is_an_error_that_says_what_to_do():
         run([("plain", 1), ("dies", 2)], "local")
 
 
+def test_run_cells__a_worker_that_dies_once_is_replaced(tmp_path):
+    (tmp_path / "bad luck").touch()
+    cells = [("plain", 1), ("dies once", str(tmp_path / "bad luck")), ("plain", 3), ("plain", 4)]
+    assert sorted(run(cells, "local"), key=str) == sorted(cells, key=str)
+
+
 def test_run_cells__nothing_to_do_starts_nothing():
     assert list(run_cells([], work.simple_work, DATA, Engine(name="dask"))) == []
 

@@ -51,6 +51,13 @@ def assert_same_answers(one, other):
                 np.testing.assert_array_equal(values, others)
 
 
+RUN = {
+    **{key: "" for key in ("study", "options", "protocol", "seeds", "versions", "hardware", "engine")},
+    "cells": ["b", "a", "c"],
+    "sessions": [],
+}
+
+
 @pytest.fixture
 def cell_file(tmp_path):
     return write_cell(tmp_path / "cell.npz", make_result())
@@ -59,7 +66,7 @@ def cell_file(tmp_path):
 @pytest.fixture
 def run_folder(tmp_path):
     folder = RunFolder.create(tmp_path / "run", resume=False)
-    folder.write_run({"cells": ["b", "a", "c"]})
+    folder.write_run(RUN)
     return folder
 
 
@@ -256,7 +263,7 @@ def test_create__makes_a_new_folder(tmp_path, resume):
     folder = RunFolder.create(tmp_path / "deep" / "run", resume=resume)
     assert folder.path.is_dir()
     folder.write("a", make_result())
-    assert folder.has("a")
+    assert folder.find("a") is not None
 
 
 def test_create__earlier_run_is_refused_unless_resumed(run_folder):
@@ -264,8 +271,8 @@ def test_create__earlier_run_is_refused_unless_resumed(run_folder):
     with pytest.raises(InvalidInputError, match=r"holds an earlier run.*--resume"):
         RunFolder.create(run_folder.path, resume=False)
     again = RunFolder.create(run_folder.path, resume=True)
-    assert again.has("a")
-    assert again.read_run() == {"cells": ["b", "a", "c"]}
+    assert again.find("a") is not None
+    assert again.read_run() == RUN
 
 
 @pytest.mark.parametrize("resume", [False, True])
@@ -287,7 +294,7 @@ def test_open__needs_a_run(tmp_path, run_folder):
         RunFolder.open(tmp_path)
     with pytest.raises(MissingDataError, match=r"holds no run\.json"):
         RunFolder.open(tmp_path / "nowhere")
-    assert RunFolder.open(run_folder.path).read_run() == {"cells": ["b", "a", "c"]}
+    assert RunFolder.open(run_folder.path).read_run() == RUN
 
 
 def test_read_run__damaged_file_is_named(run_folder):
@@ -297,12 +304,19 @@ def test_read_run__damaged_file_is_named(run_folder):
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_has__is_of_complete_cells(run_folder, damage):
+def test_find__is_of_complete_cells(run_folder, damage):
     run_folder.write("a", make_result())
-    assert run_folder.has("a")
-    assert not run_folder.has("b")
+    assert run_folder.find("a") is not None
+    assert run_folder.find("b") is None
     damage(run_folder.path / "cells" / "a.npz")
-    assert not run_folder.has("a")
+    assert run_folder.find("a") is None
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"cells": []}'])
+def test_read_run__file_of_another_program_is_refused(run_folder, content):
+    (run_folder.path / "run.json").write_text(content)
+    with pytest.raises(CorruptDataError, match=r"run\.json"):
+        run_folder.read_run()
 
 
 def test_results__are_the_finished_cells_in_the_order_of_the_grid(run_folder):

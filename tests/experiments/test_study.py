@@ -29,6 +29,9 @@ class NumberCell:
     def columns(self):
         return {"number": self.number, "model": self.model.name}
 
+    def settings(self):
+        return self.model.build("mnist", 100, random_state=self.number).get_params()
+
 
 def work(cell, broken):
     """Answer at once, or fail on the numbers that are broken."""
@@ -55,6 +58,7 @@ def study():
         cells=[NumberCell(number=number) for number in (2, 0, 3, 1)],
         data=frozenset(),
         work=work,
+        options=Options(),
         protocol={"test_sets": {"test": 6}},
         seeds="none",
         headline=[("test", "accuracy")],
@@ -99,14 +103,14 @@ def test_run_study__writes_each_cell_and_one_row_a_test_set_in_order(study, fold
         (number, name) for number in (2, 0, 3, 1) for name in ("test", "letters")
     ]
     for cell in study.cells:
-        assert folder.read(study.stem(cell)).measures == work(cell, ()).measures
+        assert folder.find(study.stem(cell)).measures == work(cell, ()).measures
     assert [row["number"] for row in read_lines(folder, "timings.jsonl")] == [2, 0, 3, 1]
 
 
 def test_run_study__by_the_engine_itself(study, folder):
     assert run_study(study, folder, Engine(jobs=1)) == []
     assert [row["number"] for row in read_lines(folder)] == [2, 2, 0, 0, 3, 3, 1, 1]
-    assert folder.read(study.stem(study.cells[0])).details["warnings"] == []
+    assert folder.find(study.stem(study.cells[0])).details["warnings"] == []
 
 
 def test_run_study__says_how_it_was_run(study, folder, computed):
@@ -118,8 +122,9 @@ def test_run_study__says_how_it_was_run(study, folder, computed):
     assert run["models"]["DNN"] == {"estimator": "DNN", "settings": "paper", "changes": {}}
     assert run["engine"] == {"name": "dask", "jobs": 3, "scheduler": None}
     assert run["versions"]["numpy"] == np.__version__
-    assert (run["failed"], run["cells_computed"]) == ({}, 5)
-    assert run["seconds"] >= 0
+    assert run["failed"] == {}
+    assert [session["fits"] for session in run["sessions"]] == [5]
+    assert run["sessions"][0]["seconds"] >= 0
 
 
 def test_run_study__resume_computes_what_is_missing_and_changes_no_row(study, folder, computed):
@@ -135,7 +140,7 @@ def test_run_study__resume_computes_what_is_missing_and_changes_no_row(study, fo
     assert sorted(computed) == [0, 3]
     assert seen == [2, 1]
     assert (folder.path / "results.jsonl").read_bytes() == before
-    assert folder.read_run()["cells_computed"] == 2
+    assert [session["fits"] for session in folder.read_run()["sessions"]] == [4, 2]
 
 
 def test_run_study__complete_run_computes_nothing(study, folder, computed):
@@ -167,7 +172,7 @@ def test_run_study__watch_counts_what_was_there_already(study, folder, computed)
 
     def watch(outcome, done, total):
         # Written before it is told of: whoever stops the run now has lost nothing.
-        assert folder.has(study.stem(outcome.cell))
+        assert folder.find(study.stem(outcome.cell)) is not None
         calls.append((outcome.cell.number, done, total))
 
     run_study(study, folder, Engine(), watch=watch)
@@ -187,11 +192,18 @@ def test_run_study__interrupted_run_keeps_what_it_has(study, folder, computed):
     assert sorted(computed) == [0, 2]
 
 
-def test_run_study__smaller_grid_has_the_rows_of_its_own_cells(study, folder, computed):
+def test_run_study__smaller_grid_keeps_the_cells_of_the_larger_one(study, folder, computed):
     run_study(study, folder, Engine())
     run_study(replace(study, cells=study.cells[1:3]), folder, Engine())
-    assert [row["number"] for row in read_lines(folder)] == [0, 0, 3, 3]
-    assert len(list((folder.path / "cells").iterdir())) == 4
+    assert [row["number"] for row in read_lines(folder)] == [0, 0, 3, 3, 2, 2, 1, 1]
+
+
+def test_run_study__another_study_is_refused_and_changes_nothing(study, folder, computed):
+    run_study(study, folder, Engine())
+    before = (folder.path / "run.json").read_bytes()
+    with pytest.raises(InvalidInputError, match="holds a run of numbers, not of letters"):
+        run_study(replace(study, name="letters"), folder, Engine())
+    assert (folder.path / "run.json").read_bytes() == before
 
 
 # --- names of cells -------------------------------------------------------------------------------------
@@ -206,8 +218,8 @@ def test_stem__differs_for_whatever_decides_the_result(study, monkeypatch):
         study.stem(named(name="NCA 2")),
         study.stem(named(estimator="PNCA")),
         study.stem(named(settings="default")),
-        study.stem(named(changes={"bandwidth": 1.0})),
-        study.stem(named(changes={"bandwidth": 2.0})),
+        study.stem(named(changes={"bandwidth": 5.0})),
+        study.stem(named(changes={"bandwidth": 6.0})),
         replace(study, protocol={"test_sets": {"test": 7}}).stem(study.cells[0]),
     ]
     newer = {**study_module.versions(), "torch": "99.0"}
@@ -238,8 +250,8 @@ def test_pick_models__by_default_those_of_the_exhibits_once_each():
 
 
 def test_pick_models__by_name_in_the_order_given():
-    picked = Options(models=("PNCA", "exact", "DNN")).pick_models(load_exhibits("mnist").values())
-    assert [model.name for model in picked] == ["PNCA", "exact", "DNN"]
+    picked = Options(models=("PNCA", "NCA", "DNN", "NCA")).pick_models(load_exhibits("mnist").values())
+    assert [model.name for model in picked] == ["PNCA", "NCA", "DNN"]
 
 
 def test_pick_models__unknown_name_is_an_error_with_the_models():

@@ -89,13 +89,13 @@ def test_report__says_once_how_the_numbers_were_made(report):
     page = (folder.path / "report.md").read_text(encoding="utf-8")
     assert page.startswith(f"# Reproduction: {folder.read_run()['study']}\n")
     assert page.count("## How these numbers were made") == 1
-    assert provenance(folder.read_run()) in page
+    assert provenance(folder.read_run(), folder.n_done()) in page
 
 
 def test_report__does_not_touch_the_results(report):
     folder, before, _ = report
     assert before <= set(folder.path.rglob("*"))
-    assert all(folder.has(stem) for stem in folder.read_run()["cells"])
+    assert all(folder.find(stem) for stem in folder.read_run()["cells"])
 
 
 def test_report__a_second_one_is_the_same(tmp_path):
@@ -112,8 +112,8 @@ def test_report__a_second_one_is_the_same(tmp_path):
 def test_report__of_one_model_and_one_draw(tmp_path):
     folder = mnist_run(tmp_path / "run", _skills, models=("BNN",), draws=1)
     written = write_report(folder)
-    assert [section.name for section in written.sections] == ["figure2", "figure4", "table1_mnist"]
-    assert written.sections[2].tables[0].rows == [
+    assert [section.name for section in written.sections] == ["table1_mnist", "figure2", "figure4"]
+    assert written.sections[0].tables[0].rows == [
         ["BNN", ".500", ".74 ± .02", "-.240", ".500", ".20 ± .04", "+.300"]
     ]
 
@@ -128,39 +128,41 @@ def test_report__of_no_finished_fit_still_says_how_it_was_made(tmp_path):
 def _run(**changes):
     run = {
         "study": "mnist",
+        "options": {"trials": None, "train_sizes": None, "models": None, "quick": False},
         "seeds": "draw s: seed s",
         "versions": {"python": "3.12", "numpy": "2.0"},
         "hardware": {"machine": "m", "processor": "abacus", "cores": 2, "system": "beads"},
         "engine": {"name": "dask", "jobs": 3, "scheduler": None},
         "cells": ["a", "b"],
         "failed": {},
-        "seconds": 90.0,
-        "cells_computed": 2,
+        "sessions": [{"fits": 1, "seconds": 60.0}, {"fits": 1, "seconds": 30.0}],
     }
     return run | changes
 
 
 def test_provenance__is_complete():
-    assert provenance(_run()).splitlines() == [
+    assert provenance(_run(), 2).splitlines() == [
         "## How these numbers were made",
         "",
-        "- `pnca reproduce mnist`: 2 fits; 3 at a time, one thread each (dask engine).",
+        "- `pnca reproduce mnist`: 2 fits, one thread each.",
         "- Seeds: draw s: seed s.",
         "- abacus, 2 cores, beads.",
         "- python 3.12, numpy 2.0.",
-        "- 1.5 minutes in all.",
+        "- 1.5 minutes, 3 at a time (dask engine).",
     ]
 
 
-def test_provenance__a_resumed_run_does_not_pass_its_last_part_off_as_the_whole():
-    assert "minutes" not in provenance(_run(cells_computed=1))
+def test_provenance__names_the_options_of_the_command():
+    options = {"trials": 2, "train_sizes": [50, 100], "models": ["DNN", "PNCA (paper)"], "quick": True}
+    expected = "`pnca reproduce mnist --quick --trials 2 --train-sizes 50,100 --models 'DNN,PNCA (paper)'`"
+    assert expected in provenance(_run(options=options), 2)
 
 
-def test_provenance__of_a_run_still_going():
-    run = _run()
-    del run["seconds"], run["cells_computed"]
-    assert "minutes" not in provenance(run)
+def test_provenance__a_part_is_not_passed_off_as_the_whole():
+    assert "minutes" not in provenance(_run(sessions=[{"fits": 1, "seconds": 9.0}]), 1)
+    assert "**1 of them are done.**" in provenance(_run(), 1)
+    assert "minutes" not in provenance(_run(sessions=[]), 0)
 
 
 def test_provenance__counts_failures():
-    assert "**1 fits failed**" in provenance(_run(failed={"a": "ValueError"}))
+    assert "**1 fits failed**" in provenance(_run(failed={"a": "ValueError"}), 1)

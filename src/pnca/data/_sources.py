@@ -113,7 +113,9 @@ def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
         try:
             archive = np.load(file, allow_pickle=False)
         except _UNREADABLE as error:
-            raise CorruptDataError(f"{path} is not a complete npz file: {error}") from error
+            raise CorruptDataError(
+                f"{path} is not a complete npz file ({error}): delete it and get it again."
+            ) from error
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise CorruptDataError(f"{path} is not an npz file but a single array.")
         if absent := sorted(set(keys) - set(archive.files)):

@@ -231,8 +231,10 @@ def load_covid_features(data_dir: str | Path, variant: Variant = "plain") -> Cov
     path = Path(data_dir) / name
     if not path.is_file():
         raise MissingDataError(
-            f"{path} is not there. These features are not published: compute your own from the images. "
-            f"{_COVID_CHESTXRAY_ADVICE} {_ACTUALMED_ADVICE} {_MURA_ADVICE}"
+            f"{path} is not there. These features are not published: compute your own from the images, on "
+            "the "
+            "command line with --backbone. "
+            f"Chest X-rays: {_COVID_CHESTXRAY_ADVICE} Actualmed: {_ACTUALMED_ADVICE} {_MURA_ADVICE}"
         )
     check_file(path, digest=sha256)
     arrays = read_npz(path, _FEATURE_KEYS)

@@ -4,6 +4,7 @@ joblib hands the cells out: to processes of this machine, or to the workers of a
 worker computes with one thread, so a cell's result does not depend on who computes it.
 """
 
+import logging
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -103,18 +104,52 @@ def run_cells(cells: Sequence[C], work: Work[C, D], data: D, engine: Engine) -> 
     ------
     Outcome
         In the order in which they finish. An exception in a cell is that cell's outcome.
+
+    Raises
+    ------
+    WorkersLostError
+        If workers die, and die again after a fresh start.
     """
+    waiting = list(cells)
+    for last_try in (False, True):
+        try:
+            for outcome in _run_once(tuple(waiting), work, data, engine):
+                waiting.remove(outcome.cell)
+                yield outcome
+            return
+        except WorkersLostError:
+            # Once may be bad luck: another program took the memory. Start anew with what is left.
+            if last_try:
+                raise
+
+
+def _run_once(cells: Sequence[C], work: Work[C, D], data: D, engine: Engine) -> Iterator[Outcome[C]]:
     if not cells:
         return
     with _backend(engine, data):
         parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
         try:
             yield from parallel(joblib.delayed(_attempt)(work, cell, data) for cell in cells)
-        except (joblib.externals.loky.process_executor.TerminatedWorkerError, ConnectionError) as error:
+        # What a cell raises comes home as its outcome, so this is of the engine: each has errors of its own.
+        except Exception as error:
             raise WorkersLostError(
-                f"The workers died ({type(error).__name__}), perhaps for want of memory. Finished cells are "
-                "kept: continue with --resume, and fewer --jobs if memory was short."
+                f"The workers died ({type(error).__name__}), perhaps for want of memory or disk space. "
+                "Finished "
+                "cells are kept: continue with --resume, and fewer --jobs if memory was short."
             ) from error
+
+
+def check_engine(engine: Engine) -> None:
+    """Refuse an engine that cannot work, before anything is written.
+
+    Parameters
+    ----------
+    engine : Engine
+        Whose scheduler, if it has one, must answer and have workers.
+    """
+    if engine.scheduler is not None:
+        with _dask_client(engine):
+            pass
 
 
 def _attempt(work: Work[C, D], cell: C, data: D) -> Outcome[C]:
@@ -155,7 +190,10 @@ def _dask_client(engine: Engine) -> Iterator[Any]:
             stack.enter_context(dask.config.set({"distributed.nanny.pre-spawn-environ": _WORKER_ENVIRONMENT}))
             # No dashboard: it would open a port that nobody asked for.
             cluster = distributed.LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=engine.jobs, threads_per_worker=1, dashboard_address=None
+                n_workers=engine.jobs,
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.ERROR,
             )
             address = stack.enter_context(cluster)
         try:

@@ -224,7 +224,12 @@ def load_exhibits(experiment: str, folder: Path | None = None) -> dict[str, Exhi
             raise InvalidInputError(f"{path.name}: {error}") from None
         exhibits.append(exhibit)
     found = [exhibit for exhibit in exhibits if exhibit.experiment == experiment]
-    return {exhibit.name: exhibit for exhibit in sorted(found, key=lambda e: not e.in_paper)}
+    return {exhibit.name: exhibit for exhibit in sorted(found, key=_place)}
+
+
+def _place(exhibit: Exhibit) -> tuple[bool, bool, str]:
+    """What the paper has comes first, and its table before its figures."""
+    return not exhibit.in_paper, not exhibit.in_paper.startswith("Table"), exhibit.in_paper
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -164,7 +164,9 @@ def read_cell(path: Path, test_sets: Collection[str] | None = None) -> CellResul
         answers = {name: Answers(**given) for name, given in parts.items()}
         return CellResult(answers=answers, **record)
     except _UNREADABLE as error:
-        raise CorruptDataError(f"{path} is not a complete result ({error}); delete it and resume.") from error
+        raise CorruptDataError(
+            f"{path} is not a complete result ({error}); continue the run with --resume."
+        ) from error
 
 
 class RunFolder:
@@ -194,11 +196,24 @@ class RunFolder:
         -------
         RunFolder
         """
+        cls.check(path, resume=resume)
+        return cls(prepare_folder(path, marker=RUN_FILE))
+
+    @staticmethod
+    def check(path: str | Path, *, resume: bool) -> None:
+        """Refuse a folder with an earlier run that is not to be continued; nothing is made.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder.
+        resume : bool
+            Whether an earlier run may be in it.
+        """
         if (Path(path) / RUN_FILE).exists() and not resume:
             raise InvalidInputError(
                 f"{path} holds an earlier run: continue it with --resume, or name another folder."
             )
-        return cls(prepare_folder(path, marker=RUN_FILE))
 
     def begin(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """Write ``run.json`` of a run that starts or goes on.
@@ -282,6 +297,10 @@ class RunFolder:
         for path in map(self._cell_path, self.read_run()["cells"]):
             if path.exists():
                 yield read_cell(path, test_sets)
+
+    def n_done(self) -> int:
+        """How many cells of the run are finished."""
+        return sum(self._cell_path(stem).exists() for stem in self.read_run()["cells"])
 
     def rows(self) -> list[dict[str, Any]]:
         """The tidy table: one row a cell and test set."""

@@ -103,6 +103,10 @@ def main() -> None:
     except PncaError as error:
         typer.echo(f"pnca: {error}", err=True)
         raise SystemExit(1) from None
+    except OSError as error:  # a full disk, a folder that may not be written to
+        place = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"pnca: {place}{error.strerror or error}. What was finished before is kept.", err=True)
+        raise SystemExit(1) from None
 
 
 if __name__ == "__main__":

@@ -26,6 +26,14 @@ class StudyName(str, Enum):
     ablation = "ablation"
 
 
+class ScaleName(str, Enum):
+    """Pixel values of an ONNX network."""
+
+    bytes = "0-255"
+    unit = "0-1"
+    imagenet = "imagenet"
+
+
 class EngineName(str, Enum):
     """Who computes."""
 
@@ -76,6 +84,10 @@ def reproduce(
     weights: Annotated[
         Path | None, typer.Option(help="covid: a checkpoint for a timm backbone, so that none is fetched.")
     ] = None,
+    scale: Annotated[
+        ScaleName | None,
+        typer.Option(help="covid: the pixel values an ONNX backbone takes, 0-255 unless given."),
+    ] = None,
 ) -> None:
     """Reproduce the paper's tables and figures: train every model of an experiment and report.
 
@@ -87,7 +99,8 @@ def reproduce(
     """
     from rich.console import Console
 
-    from pnca.experiments.grid import Engine
+    from pnca.experiments.grid import Engine, check_engine
+    from pnca.experiments.mnist import mnist_study
     from pnca.experiments.store import RunFolder
     from pnca.experiments.study import Options, run_study
     from pnca.interfaces.watch import Display
@@ -102,9 +115,21 @@ def reproduce(
         models=_words(models) if models is not None else None,
         quick=quick,
     )
-    plan = _plan(study, data_dir, options, console, download=download, backbone=backbone, weights=weights)
-    folder = RunFolder.create(out or Path(f"pnca-{study.value}"), resume=resume)
-    console.print(f"{len(plan.cells)} fits, {who.jobs} at a time; results go to {folder.path.resolve()}.")
+    place = out or Path(f"pnca-{study.value}")
+    RunFolder.check(place, resume=resume)
+    check_engine(who)
+    if study is not StudyName.covid and (backbone or weights or scale):
+        raise InvalidInputError("--backbone, --weights and --scale are for covid, whose inputs are X-rays.")
+    if study is StudyName.covid and download and backbone is None:
+        raise InvalidInputError("The COVID data cannot be downloaded; --download fetches a timm --backbone.")
+    plan = (
+        _covid_plan(data_dir, options, console, backbone, weights, scale, download=download)
+        if study is StudyName.covid
+        else mnist_study(data_dir, options, experiment=study.value, download=download)
+    )
+    folder = RunFolder.create(place, resume=resume)
+    at_once = "on the scheduler's workers" if scheduler else f"{who.jobs} at a time"
+    _say(console, f"{len(plan.cells)} fits, {at_once}; results go to {folder.path.resolve()}.")
     display = Display(console, plan.headline, len(plan.cells))
     try:
         with display.shown():
@@ -118,13 +143,13 @@ def reproduce(
                 resumed=display.resumed,
             )
     except KeyboardInterrupt:
-        console.print(f"\nStopped. Finished fits are kept in {folder.path}: continue with --resume.")
+        _say(console, f"\nStopped. Finished fits are kept in {folder.path}: continue with --resume.")
         raise typer.Exit(130) from None
     if failed:
-        console.print(f"\n[bold]{len(failed)} of {len(plan.cells)} fits failed[/bold] (run.json has it all):")
+        _say(console, f"\n{len(failed)} of {len(plan.cells)} fits failed (run.json has the whole errors):")
         for outcome in failed:
             reason = (outcome.error or "").strip().splitlines()[-1]
-            console.print(f"  {plan.stem(outcome.cell)}: {reason}", markup=False)
+            _say(console, f"  {plan.stem(outcome.cell)}: {reason}")
     if len(failed) == len(plan.cells):
         raise typer.Exit(1)
     _print_report(console, write_report(folder))
@@ -149,39 +174,33 @@ def report(
     console = Console()
     folders = [RunFolder.open(path) for path in results]
     if out is not None:
-        console.print(f"Written {write_reproduction(folders, out)}.")
+        _say(console, f"Written {write_reproduction(folders, out)}.")
         return
     for folder in folders:
         folder.write_tables()
         _print_report(console, write_report(folder))
 
 
-def _plan(
-    study: StudyName,
+def _covid_plan(
     data_dir: Path | None,
     options: Options,
     console: Console,
-    *,
-    download: bool,
     backbone: str | None,
     weights: Path | None,
+    scale: ScaleName | None,
+    *,
+    download: bool,
 ) -> Study[Any, Any]:
-    """Load the data and lay out the grid."""
-    if study is not StudyName.covid:
-        if backbone is not None or weights is not None:
-            raise InvalidInputError("--backbone and --weights are for covid, whose inputs are X-rays.")
-        from pnca.experiments.mnist import mnist_study
-
-        return mnist_study(data_dir, options, experiment=study.value, download=download)
-
+    """Lay out the grid; with a backbone, compute the features of the images first and show how far it is."""
     from rich.progress import Progress
 
     from pnca.experiments.covid import covid_study
     from pnca.vision import load_backbone
 
-    network = None if backbone is None else load_backbone(backbone, weights=weights, download=download)
-    if network is None:
+    if backbone is None:
         return covid_study(data_dir, options)
+    pixels: Any = None if scale is None else scale.value
+    network = load_backbone(backbone, weights=weights, download=download, scale=pixels)
     with Progress(console=console, transient=True) as bar:
         task = bar.add_task("features of the images")
         return covid_study(
@@ -193,20 +212,34 @@ def _plan(
 
 
 def _print_report(console: Console, written: Written) -> None:
+    """Show the first table of each section, with what must be known to read it; the report has the rest."""
     from rich import box
+    from rich.measure import Measurement
     from rich.table import Table
 
     for section in written.sections:
-        for given in section.tables[:1]:  # the rest is wide and long; the report has it
+        for given in section.tables[:1]:
             table = Table(title=f"\n{section.title}", caption=given.caption, box=box.SIMPLE_HEAD)
             for i, heading in enumerate(given.headings):
-                table.add_column(heading, justify="right" if i else "left")
+                table.add_column(heading.replace(" ", "\n"), justify="right" if i else "left", no_wrap=True)
             for row in given.rows:
                 table.add_row(*row)
-            console.print(table)
-    console.print(f"\nWritten to {written.folder.resolve()}:")
+            fits = (
+                Measurement.get(console, console.options.update(width=10_000), table).maximum <= console.width
+            )
+            # Too wide for the terminal, rich would cut numbers off.
+            text = f"\n{section.title}\n{given.caption}\n\n{given.markdown()}"
+            console.print(table) if fits else _say(console, text)
+            for note in section.notes:
+                _say(console, note)
+    _say(console, f"\nWritten to {written.folder.resolve()}:")
     for path in written.files:
-        console.print(f"  {path.relative_to(written.folder)}", highlight=False)
+        _say(console, f"  {path.relative_to(written.folder)}")
+
+
+def _say(console: Console, text: str) -> None:
+    """Print text as it is: brackets in a path are no markup, and a long line is the terminal's to wrap."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _words(text: str) -> tuple[str, ...]:

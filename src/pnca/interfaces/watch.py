@@ -86,4 +86,4 @@ class Display:
         return table
 
     def _content(self) -> Any:  # noqa: ANN401
-        return Group(self.table(), self.progress)
+        return Group(self.progress, self.table())  # a low terminal cuts the end: let it be the table's

@@ -2,7 +2,8 @@
 
 A claim is confirmed if its criterion holds, and the criterion is written beside it. Comparisons on MNIST
 are paired over draws: better means that the 95 % t interval of the mean difference lies on that side of
-zero. Fold means of one data set are not independent draws, so on COVID means are compared as they are.
+zero. Folds of one data set are not independent draws, so on COVID means are compared as they are. The paper
+has one BNN; a claim about it is tested with the correct update and with the authors' own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +14,15 @@ import numpy as np
 from pnca.experiments.settings import load_exhibits
 from pnca.experiments.store import RunFolder
 from pnca.reports.frame import Frame, paired_interval
-from pnca.reports.sections import THRESHOLDS, accuracy_curve
+from pnca.reports.sections import PAPER_NEGATIVES, THRESHOLDS, accuracy_curve
 from pnca.reports.tables import number, per_cent, signed
 
 CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE = "confirmed", "not confirmed", "not testable here"
 
 _PNCA = "PNCA (paper)"
-_RIVALS = ("DNN", "BNN", "Ensemble", "NCA")
-_FIVE = (*_RIVALS, _PNCA)
+_BNNS = ("BNN", "BNN as published")
+_RIVALS = ("DNN", *_BNNS, "Ensemble", "NCA")
+_ALL = (*_RIVALS, _PNCA)
 _PAPERS_CONDITION = {"features": "plain", "labels": "paper", "folds": "random"}
 
 
@@ -100,13 +102,13 @@ class _IncompleteError(Exception):
     """The run lacks fits that a claim needs."""
 
 
-def _paired(a: Frame, b: Frame, measure: str) -> tuple[float, float, float]:
-    """Mean difference a - b over the draws that both have, and its 95 % interval."""
+def _paired(a: Frame, b: Frame, measure: str, level: float = 0.95) -> tuple[float, float, float]:
+    """Mean difference a - b over the draws in which both have a value, and its interval."""
     of_a, of_b = a.by_repetition(measure), b.by_repetition(measure)
-    common = sorted(of_a.keys() & of_b.keys())
+    common = [r for r in of_a.keys() & of_b.keys() if np.isfinite(of_a[r] - of_b[r])]
     if len(common) < 2:
         raise _IncompleteError
-    return paired_interval(np.array([of_a[r] for r in common]), np.array([of_b[r] for r in common]))
+    return paired_interval(np.array([of_a[r] for r in common]), np.array([of_b[r] for r in common]), level)
 
 
 def _mean(frame: Frame, measure: str) -> float:
@@ -129,7 +131,7 @@ def _table_column(column: str) -> Callable[[RunFolder], Verdict]:
         frame = _rows(folder, n_train=100, test_set=column)
         paper = load_exhibits("mnist")["table1_mnist"].paper
         holds, parts = True, []
-        for model in _FIVE:
+        for model in _ALL:
             ours = frame.where(model=model).values("accuracy")
             if len(ours) < 2:
                 raise _IncompleteError
@@ -149,9 +151,11 @@ def _most_right_when_sure(folder: RunFolder) -> Verdict:
         ours = frame.where(model=_PNCA)
         # A rival that is never so sure has no accuracy there to be compared with.
         sure = [r for r in _RIVALS if np.isfinite(frame.where(model=r).values("accuracy")).any()]
-        holds &= all(_paired(ours, frame.where(model=rival), "accuracy")[1] > 0 for rival in sure)
-        holds &= bool(np.isfinite(ours.values("accuracy")).any())
-        listed = ", ".join(f"{m} {_mean_of_known(frame.where(model=m))}" for m in _FIVE)
+        if np.isfinite(ours.values("accuracy")).any():
+            holds &= all(_paired(ours, frame.where(model=rival), "accuracy")[1] > 0 for rival in sure)
+        else:
+            holds = False
+        listed = ", ".join(f"{m} {_mean_of_known(frame.where(model=m))}" for m in _ALL)
         parts.append(f"at τ = {number(threshold, 1)}: {listed}")
     return _verdict(holds, "Accuracy " + "; ".join(parts) + ".")
 
@@ -162,9 +166,9 @@ def _accuracy_above(folder: RunFolder, threshold: float) -> Frame:
     rows = [
         {**result.columns, "accuracy": accuracy_curve(result.answers["rotated"])[at]}
         for result in folder.results(test_sets=["rotated"])
-        if result.columns["n_train"] == 100 and result.columns["model"] in _FIVE
+        if result.columns["n_train"] == 100 and result.columns["model"] in _ALL
     ]
-    if {row["model"] for row in rows} != set(_FIVE):
+    if {row["model"] for row in rows} != set(_ALL):
         raise _IncompleteError
     return Frame(rows)
 
@@ -180,7 +184,7 @@ def _fewest_sure(test_set: str) -> Callable[[RunFolder], Verdict]:
         frame = _rows(folder, n_train=100, test_set=test_set)
         ours = frame.where(model=_PNCA)
         holds = all(_paired(ours, frame.where(model=rival), "above_0.9")[2] < 0 for rival in _RIVALS)
-        return _verdict(holds, f"Above .9: {_shares(frame, _FIVE)}.")
+        return _verdict(holds, f"Above .9: {_shares(frame, _ALL)}.")
 
     return test
 
@@ -217,7 +221,7 @@ def _pnca_unaffected(folder: RunFolder) -> Verdict:
 
 def _degrades(folder: RunFolder) -> Verdict:
     holds, parts = True, []
-    for model in ("BNN", "Ensemble"):
+    for model in (*_BNNS, "Ensemble"):
         few, many = (_rows(folder, test_set="test", model=model, n_train=n) for n in (100, 400))
         holds &= all(_paired(few, many, measure)[1] > 0 for measure in ("nll", "ece"))
         parts.append(
@@ -227,9 +231,13 @@ def _degrades(folder: RunFolder) -> Verdict:
     return _verdict(holds, "From n = 400 to n = 100 on MNIST test: " + "; ".join(parts) + ".")
 
 
+#: A difference in accuracy that nobody would mind.
+_MARGIN = 0.02
+
+
 def _no_accuracy_lost(folder: RunFolder) -> Verdict:
     frame = _rows(folder, n_train=100, test_set="test")
-    means = {model: _mean(frame.where(model=model), "accuracy") for model in _FIVE}
+    means = {model: _mean(frame.where(model=model), "accuracy") for model in _ALL}
     best = max(_RIVALS, key=lambda rival: means[rival])
     mean, low, high = _paired(frame.where(model=_PNCA), frame.where(model=best), "accuracy")
     finding = (
@@ -237,7 +245,7 @@ def _no_accuracy_lost(folder: RunFolder) -> Verdict:
         f"{signed(mean)}, 95 % "
         f"interval {signed(low)} to {signed(high)}. The paper's own Table 1 has .67 and .76."
     )
-    return _verdict(high >= 0, finding)
+    return _verdict(low > -_MARGIN, finding)
 
 
 def _kernel_sums(folder: RunFolder) -> Verdict:
@@ -265,13 +273,18 @@ def _distributions_help(folder: RunFolder) -> Verdict:
     shown = (_PNCA, "30 d features", "100 d features", "exact", "exact + background .1")
     # All of these map inputs to distributions; the kernel between the distributions is what differs.
     rise = _paired(frame.where(model="exact"), frame.where(model=_PNCA), "above_0.9")
-    finding = (
-        f"notMNIST above .9: {_shares(frame, shown)}. All of these compare distributions. With their exact "
-        "kernel, "
-        "or with more random features, the caution goes: it came from the error of 10 d features, a floor of "
-        "spurious similarity to every training image. An explicit background mass brings it back."
+    holds = rise[2] <= 0.01
+    reason = (
+        "All of these compare distributions, and the exact kernel between them is as sure of letters as "
+        "other models "
+        "are. The caution comes from the error of the random features, a floor of spurious similarity to "
+        "every "
+        "training image, and lessens as more features make the error smaller. An explicit background mass "
+        "brings "
+        "it back."
     )
-    return _verdict(rise[2] <= 0.01, finding)
+    finding = f"notMNIST above .9: {_shares(frame, shown)}." + ("" if holds else f" {reason}")
+    return _verdict(holds, finding)
 
 
 _PAIRS_OF_UPDATES = (
@@ -284,15 +297,19 @@ _LARGER_IS_BETTER = {("test", "accuracy"): True, ("test", "nll"): False, ("notmn
 
 def _functional_gradient_helps(folder: RunFolder) -> Verdict:
     frame = _rows(folder, n_train=100)
-    parts, helps = [], []
+    parts, better, worse = [], False, False
+    # So many intervals are looked at that one of them would miss zero by chance: make each wider.
+    level = 1 - 0.05 / (len(_PAIRS_OF_UPDATES) * len(_LARGER_IS_BETTER))
     for smoothed, plain in _PAIRS_OF_UPDATES:
         for (test_set, measure), larger_is_better in _LARGER_IS_BETTER.items():
             a, b = (frame.where(model=model, test_set=test_set) for model in (smoothed, plain))
-            mean, low, high = _paired(a, b, measure)
-            helps.append(low > 0 if larger_is_better else high < 0)
+            mean, low, high = _paired(a, b, measure, level)
+            better |= low > 0 if larger_is_better else high < 0
+            worse |= high < 0 if larger_is_better else low > 0
             name = measure.replace("above_0.9", "above .9")
             parts.append(f"{smoothed}, {test_set} {name} {signed(mean)} ({signed(low)} to {signed(high)})")
-    return _verdict(any(helps), "Functional less plain gradients, 95 % interval: " + "; ".join(parts) + ".")
+    finding = f"Functional less plain gradients, {100 * level:.1f} % intervals: " + "; ".join(parts) + "."
+    return _verdict(better and not worse, finding)
 
 
 # COVID
@@ -300,14 +317,14 @@ def _functional_gradient_helps(folder: RunFolder) -> Verdict:
 
 def _validation(folder: RunFolder) -> dict[str, float]:
     frame = _rows(folder, **_PAPERS_CONDITION, test_set="validation")
-    return {model: _mean(frame.where(model=model), "accuracy") for model in _FIVE}
+    return {model: _mean(frame.where(model=model), "accuracy") for model in _ALL}
 
 
 def _all_near_80(folder: RunFolder) -> Verdict:
     accuracy = _validation(folder)
     holds = all(0.76 <= value <= 0.84 for value in accuracy.values())
     frame = _rows(folder, **_PAPERS_CONDITION, test_set="validation")
-    auroc = {model: frame.where(model=model).mean("auroc") for model in _FIVE}
+    auroc = {model: frame.where(model=model).mean("auroc") for model in _ALL}
     data = next(iter(folder.read_run()["protocol"]["data"].values()))
     majority = data["train_positive"] / data["train"]
     finding = (
@@ -323,14 +340,31 @@ def _pnca_most_accurate(folder: RunFolder) -> Verdict:
     return _verdict(max(accuracy, key=lambda m: accuracy[m]) == _PNCA, _numbers(accuracy) + ".")
 
 
-def _fewest_sure_covid(test_set: str, model: str) -> Callable[[RunFolder], Verdict]:
+def _fewest_sure_covid(test_set: str, *models: str) -> Callable[[RunFolder], Verdict]:
+    """Whether each of these models has fewer confident answers than all the others."""
+
     def test(folder: RunFolder) -> Verdict:
         frame = _rows(folder, **_PAPERS_CONDITION, test_set=test_set)
-        shares = {name: _mean(frame.where(model=name), "above_0.9") for name in _FIVE}
-        holds = all(shares[model] < share for name, share in shares.items() if name != model)
-        return _verdict(holds, f"Above .9: {_shares(frame, _FIVE)}.")
+        shares = {name: _mean(frame.where(model=name), "above_0.9") for name in _ALL}
+        most = max(shares[model] for model in models)
+        holds = all(most < share for name, share in shares.items() if name not in models)
+        return _verdict(holds, f"Above .9: {_shares(frame, _ALL)}.")
 
     return test
+
+
+def _inaccurate_on_actualmed(folder: RunFolder) -> Verdict:
+    data = next(iter(folder.read_run()["protocol"]["data"].values()))
+    if (missing := PAPER_NEGATIVES - data["actualmed_negative"]) > 0:
+        finding = (
+            f"{missing} of the {PAPER_NEGATIVES} negative images were not to be had, and accuracy there is "
+            "mostly "
+            "accuracy on negatives."
+        )
+        return Verdict(status=NOT_TESTABLE, finding=finding)
+    frame = _rows(folder, **_PAPERS_CONDITION, test_set="actualmed")
+    accuracy = {model: _mean(frame.where(model=model), "accuracy") for model in _ALL}
+    return _verdict(all(value < 0.5 for value in accuracy.values()), f"{_numbers(accuracy)}.")
 
 
 def _untestable(finding: str) -> Callable[[RunFolder], Verdict]:
@@ -366,7 +400,7 @@ CLAIMS = (
     Claim(
         text="On rotated MNIST, PNCA is the most accurate where models are sure.",
         source="Figure 2a",
-        criterion="Better than each of the other four at thresholds .5, .7 and .9.",
+        criterion="Better than each of the others at thresholds .5, .7 and .9.",
         exhibit="Figure 2: MNIST, 100 training images",
         study="mnist",
         test=_most_right_when_sure,
@@ -374,7 +408,7 @@ CLAIMS = (
     Claim(
         text="On rotated MNIST, PNCA has the fewest confident answers.",
         source="Figure 2b",
-        criterion="A smaller share above confidence .9 than each of the other four.",
+        criterion="A smaller share above confidence .9 than each of the others.",
         exhibit="Figure 2: MNIST, 100 training images",
         study="mnist",
         test=_fewest_sure("rotated"),
@@ -382,7 +416,7 @@ CLAIMS = (
     Claim(
         text="On notMNIST, PNCA has significantly fewer confident answers.",
         source="Figure 2c",
-        criterion="A smaller share above confidence .9 than each of the other four.",
+        criterion="A smaller share above confidence .9 than each of the others.",
         exhibit="Figure 2: MNIST, 100 training images",
         study="mnist",
         test=_fewest_sure("notmnist"),
@@ -390,9 +424,8 @@ CLAIMS = (
     Claim(
         text="The other models worsen as the training set shrinks: less accurate, surer of foreign inputs.",
         source="Figure 4",
-        criterion="From 400 to 100 images each of the four loses accuracy on rotated MNIST and gains "
-        "confident "
-        "answers on notMNIST.",
+        criterion="From 400 to 100 images each of the others loses accuracy on rotated MNIST and gains "
+        "confident answers on notMNIST.",
         exhibit="Figure 4: MNIST by number of training images",
         study="mnist",
         test=_others_worsen,
@@ -401,8 +434,7 @@ CLAIMS = (
         text="PNCA is largely unaffected by the size of the training set.",
         source="Figure 4",
         criterion="Its share above .9 on notMNIST moves by less than .01 and its accuracy on rotated MNIST "
-        "by less "
-        "than .02.",
+        "by less than .02.",
         exhibit="Figure 4: MNIST by number of training images",
         study="mnist",
         test=_pnca_unaffected,
@@ -410,7 +442,7 @@ CLAIMS = (
     Claim(
         text="The uncertainty estimates of BNNs and deep ensembles degrade significantly when data are few.",
         source="Abstract",
-        criterion="NLL and ECE on MNIST test are worse at 100 images than at 400, for both.",
+        criterion="NLL and ECE on MNIST test are worse at 100 images than at 400, for each.",
         exhibit="Table 1: Accuracy on MNIST",
         study="mnist",
         test=_degrades,
@@ -418,7 +450,8 @@ CLAIMS = (
     Claim(
         text="PNCA quantifies uncertainty better without losing accuracy.",
         source="Section 3",
-        criterion="Its accuracy on MNIST test is not below that of the best other model.",
+        criterion="The 95 % interval of its accuracy on MNIST test less that of the best other model is "
+        "above -.02.",
         exhibit="Table 1: Accuracy on MNIST",
         study="mnist",
         test=_no_accuracy_lost,
@@ -437,8 +470,7 @@ CLAIMS = (
         "its uncertainty.",
         source="Sections 1 and 2.2",
         criterion="With the exact kernel between the same distributions, the share of notMNIST above .9 "
-        "rises by "
-        "less than .01.",
+        "rises by less than .01.",
         exhibit="PNCA with one thing changed at a time",
         study="ablation",
         test=_distributions_help,
@@ -446,9 +478,9 @@ CLAIMS = (
     Claim(
         text="Learning the distribution over parameters by functional gradient descent is worth it.",
         source="Section 2.3",
-        criterion="In some pair, functional gradients are better than plain ones in accuracy, NLL or "
+        criterion="With one of three kernels they are better than plain gradients in accuracy, NLL or "
         "confident "
-        "answers on notMNIST.",
+        "answers on notMNIST, and with none worse.",
         exhibit="PNCA with one thing changed at a time",
         study="ablation",
         test=_functional_gradient_helps,
@@ -456,7 +488,7 @@ CLAIMS = (
     Claim(
         text="All models are about equally accurate (80 %) on COVID validation data.",
         source="Section 1",
-        criterion="All five between .76 and .84.",
+        criterion="All between .76 and .84.",
         exhibit="Table 1: Accuracy on COVID-19 X-rays",
         study="covid",
         test=_all_near_80,
@@ -464,7 +496,7 @@ CLAIMS = (
     Claim(
         text="PNCA is the most accurate on COVID validation data (.82).",
         source="Table 1",
-        criterion="The highest mean of the five.",
+        criterion="The highest mean.",
         exhibit="Table 1: Accuracy on COVID-19 X-rays",
         study="covid",
         test=_pnca_most_accurate,
@@ -472,26 +504,23 @@ CLAIMS = (
     Claim(
         text="On Actualmed all models are inaccurate (.37 to .44), which shows a shift of the distribution.",
         source="Table 1, Figure 3a",
-        criterion="-",
+        criterion="All below .5.",
         exhibit="Table 1: Accuracy on COVID-19 X-rays",
         study="covid",
-        test=_untestable(
-            "109 of the 127 negative images were not to be had, and accuracy there is mostly accuracy on "
-            "negatives."
-        ),
+        test=_inaccurate_on_actualmed,
     ),
     Claim(
         text="On Actualmed the BNN has somewhat fewer confident answers than the other models.",
         source="Figure 3b",
-        criterion="The smallest mean share above .9 of the five, on the images at hand.",
+        criterion="Smaller mean shares above .9 than the others, on the images at hand.",
         exhibit="Figure 3: COVID-19 X-rays",
         study="covid",
-        test=_fewest_sure_covid("actualmed", "BNN"),
+        test=_fewest_sure_covid("actualmed", *_BNNS),
     ),
     Claim(
         text="On X-rays of bones PNCA has significantly fewer confident answers than all other models.",
         source="Figure 3c",
-        criterion="The smallest mean share above .9 of the five.",
+        criterion="The smallest mean share above .9.",
         exhibit="Figure 3: COVID-19 X-rays",
         study="covid",
         test=_fewest_sure_covid("bones", _PNCA),

@@ -51,7 +51,7 @@ class Frame:
         return list(dict.fromkeys(row[column] for row in self.rows if column in row))
 
     def values(self, measure: str) -> NDArray[np.float64]:
-        """A measure in each repetition: each draw, or each partition as the mean over its folds.
+        """A measure in each repetition: each draw, or each fold of each partition.
 
         Parameters
         ----------
@@ -65,8 +65,8 @@ class Frame:
         """
         return np.array(list(self.by_repetition(measure).values()))
 
-    def by_repetition(self, measure: str) -> dict[int, float]:
-        """A measure by the number of the draw or of the partition, in order.
+    def by_repetition(self, measure: str) -> dict[tuple[int, ...], float]:
+        """A measure by the number of the draw, or those of partition and fold, in order.
 
         Parameters
         ----------
@@ -75,12 +75,12 @@ class Frame:
 
         Returns
         -------
-        dict of int to float
+        dict of tuple of int to float
         """
-        found: dict[int, list[float]] = {}
+        found: dict[tuple[int, ...], list[float]] = {}
         for row in self.rows:
             value = row.get(measure)
-            repetition = row["trial"] if "trial" in row else row["draw"]
+            repetition = (row["trial"], row["fold"]) if "trial" in row else (row["draw"],)
             found.setdefault(repetition, []).append(np.nan if value is None else value)
         return {repetition: float(np.mean(found[repetition])) for repetition in sorted(found)}
 
@@ -98,7 +98,8 @@ class Frame:
             NaN where there is none.
         """
         values = self.values(measure)
-        return float(values.mean()) if len(values) else float("nan")
+        known = values[np.isfinite(values)]
+        return float(known.mean()) if len(known) else float("nan")
 
     def __bool__(self) -> bool:
         return bool(self.rows)
@@ -107,13 +108,17 @@ class Frame:
         return iter(self.rows)
 
 
-def paired_interval(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Mean of the paired differences a - b, and its 95 % t interval.
+def paired_interval(
+    a: NDArray[np.float64], b: NDArray[np.float64], level: float = 0.95
+) -> tuple[float, float, float]:
+    """Mean of the paired differences a - b, and its t interval.
 
     Parameters
     ----------
     a, b : ndarray of shape (r,)
         Values on the same draws.
+    level : float
+        Its confidence level.
 
     Returns
     -------
@@ -130,5 +135,5 @@ def paired_interval(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[flo
     mean = float(difference.mean()) if len(difference) else float("nan")
     if len(difference) < 2:
         return mean, float("nan"), float("nan")
-    half = stats.t.ppf(0.975, len(difference) - 1) * stats.sem(difference)
+    half = stats.t.ppf((1 + level) / 2, len(difference) - 1) * stats.sem(difference)
     return mean, mean - float(half), mean + float(half)

@@ -109,7 +109,9 @@ def panels_figure(panels: Sequence[Panel], title: str, *, n_columns: int = 3) ->
 def _legend_columns(names: Sequence[str], width: float) -> int:
     """As many as the longest name lets side by side."""
     entry = max(text_width(name, 9) for name in names) + _HANDLE
-    return max(1, min(len(names), int(width / entry)))
+    most = max(1, min(len(names), int(width / entry)))
+    n_rows = math.ceil(len(names) / most)
+    return math.ceil(len(names) / n_rows)  # no row with a single name left over
 
 
 def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, ModelStyle]) -> None:

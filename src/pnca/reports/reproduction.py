@@ -1,14 +1,15 @@
 """One document about several runs: every claim of the paper, then every table and figure."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pnca.exceptions import InvalidInputError
 from pnca.experiments.store import RunFolder
-from pnca.files import write_text
+from pnca.files import make_folder, write_text
 from pnca.reports.claims import CLAIMS, CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE, judge
-from pnca.reports.run import provenance
+from pnca.reports.run import command, provenance
 from pnca.reports.sections import make_sections
 
 _ORDER = ("mnist", "covid", "ablation")
@@ -26,10 +27,10 @@ Made by
 pnca report {folders} --out {document}
 ```
 
-`PNCA (paper)` is the paper's model, `PNCA` is `PNCAClassifier()` as it is now, `BNN` is SVGD as Liu and Wang
-define it, and `BNN as published` has the reversed sign of the authors' code. In the claims, `BNN` stands for
-the paper's. The settings are in `experiments/*.toml`; where the authors' text and code differ,
-[design.md](design.md) says which was taken.
+`PNCA (paper)` is the paper's model and `PNCA` is `PNCAClassifier()` as it is now. `BNN` is SVGD as Liu and
+Wang define it, `BNN as published` has the reversed sign of the authors' code; the paper's one BNN is compared
+with both. The settings are in `experiments/*.toml`; where the authors' text and code differ, `docs/design.md`
+says which was taken.
 """
 
 
@@ -54,20 +55,21 @@ def write_reproduction(folders: Sequence[RunFolder], document: Path) -> Path:
     if len(runs) < len(folders):
         raise InvalidInputError("Two of these folders hold runs of the same study; name one of each.")
     figures = document.parent / document.stem
-    figures.mkdir(parents=True, exist_ok=True)
+    make_folder(figures)
     studies = [name for name in _ORDER if name in runs]
-    pages = [_introduction(studies, document), _claims_page(runs)]
+    pages = [_introduction([runs[study].read_run() for study in studies], document), _claims_page(runs)]
     for study in studies:
         pages += [section.markdown(document.parent) for section in make_sections(runs[study], figures)]
-        pages.append(provenance(runs[study].read_run()).replace("## How", f"## {study}: how"))
+        made = provenance(runs[study].read_run(), runs[study].n_done())
+        pages.append(made.replace("## How", f"## {study}: how"))
     return write_text(document, "\n".join(pages))
 
 
-def _introduction(studies: Sequence[str], document: Path) -> str:
+def _introduction(runs: Sequence[Mapping[str, Any]], document: Path) -> str:
     return _INTRODUCTION.format(
-        commands="\n".join(f"pnca reproduce {study} --data-dir DATA" for study in studies),
-        folders=" ".join(f"pnca-{study}" for study in studies),
-        document=f"docs/{document.name}",
+        commands="\n".join(f"{command(run)} --data-dir DATA" for run in runs),
+        folders=" ".join(f"pnca-{run['study']}" for run in runs),
+        document=document.as_posix(),
     )
 
 
@@ -80,7 +82,7 @@ def _claims_page(runs: dict[str, RunFolder]) -> str:
         lines += [
             f"{i}. **{claim.text}** ({claim.source})  ",
             f"   **{verdict.status.capitalize()}.** {verdict.finding}  ",
-            f"   *Criterion:* {claim.criterion} *Shown in:* {claim.exhibit}.",
+            f"   *Criterion:* {claim.criterion} *Shown in:* {_link(claim.exhibit)}.",
             "",
         ]
     lines += [
@@ -89,3 +91,11 @@ def _claims_page(runs: dict[str, RunFolder]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _link(heading: str) -> str:
+    """Link to a section of this document, if it has one of that name, as Markdown viewers make anchors."""
+    if ":" not in heading and heading != "PNCA with one thing changed at a time":
+        return heading
+    kept = "".join(c for c in heading.lower() if c.isalnum() or c in " -")
+    return f"[{heading}](#{kept.replace(' ', '-')})"

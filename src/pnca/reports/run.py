@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pnca.experiments.store import RunFolder
-from pnca.files import write_text
+from pnca.files import make_folder, write_text
 from pnca.reports.sections import Section, make_sections
 
 
@@ -43,7 +43,7 @@ def write_report(folder: RunFolder) -> Written:
         Figures in ``figures/``, each table as Markdown and LaTeX, and ``report.md`` with all of them.
     """
     figures = folder.path / "figures"
-    figures.mkdir(exist_ok=True)
+    make_folder(figures)
     sections = make_sections(folder, figures)
     files = [path for section in sections for path in section.figures]
     for section in sections:
@@ -55,14 +55,14 @@ def write_report(folder: RunFolder) -> Written:
     pages = [
         f"# Reproduction: {run['study']}\n",
         *(s.markdown(folder.path) for s in sections),
-        provenance(run),
+        provenance(run, folder.n_done()),
     ]
     files.append(write_text(folder.path / "report.md", "\n".join(pages)))
     return Written(folder=folder.path, files=files, sections=sections)
 
 
-def provenance(run: Mapping[str, Any]) -> str:
-    """Say how a run was made, as Markdown.
+def command(run: Mapping[str, Any]) -> str:
+    """The command that made a run, without its folders.
 
     Parameters
     ----------
@@ -73,19 +73,45 @@ def provenance(run: Mapping[str, Any]) -> str:
     -------
     str
     """
-    hardware, versions = run["hardware"], run["versions"]
-    n_cells, computed = len(run["cells"]), run.get("cells_computed", 0)
+    options = run["options"]
+    words = ["pnca reproduce", run["study"]]
+    words += ["--quick"] if options["quick"] else []
+    words += [f"--trials {options['trials']}"] if options["trials"] else []
+    words += ["--train-sizes " + ",".join(map(str, options["train_sizes"]))] if options["train_sizes"] else []
+    words += [f"--models '{','.join(options['models'])}'"] if options["models"] else []
+    return " ".join(words)
+
+
+def provenance(run: Mapping[str, Any], n_done: int) -> str:
+    """Say how a run was made, as Markdown.
+
+    Parameters
+    ----------
+    run : mapping
+        The content of ``run.json``.
+    n_done : int
+        Cells that are finished.
+
+    Returns
+    -------
+    str
+    """
+    hardware, versions, n_cells = run["hardware"], run["versions"], len(run["cells"])
+    done = "" if n_done == n_cells else f" **{n_done} of them are done.**"
     lines = [
         "## How these numbers were made",
         "",
-        f"- `pnca reproduce {run['study']}`: {n_cells} fits; {run['engine']['jobs']} at a time, one thread "
-        f"each ({run['engine']['name']} engine).",
+        f"- `{command(run)}`: {n_cells} fits, one thread each.{done}",
         f"- Seeds: {run['seeds']}.",
         f"- {hardware['processor']}, {hardware['cores']} cores, {hardware['system']}.",
         "- " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
     ]
-    if computed == n_cells:
-        lines.append(f"- {run['seconds'] / 60:.1f} minutes in all.")
+    sessions = run["sessions"]
+    if sum(session["fits"] for session in sessions) == n_cells:
+        minutes = sum(session["seconds"] for session in sessions) / 60
+        engine = run["engine"]
+        who = "the workers of a scheduler" if engine["scheduler"] else f"{engine['jobs']} at a time"
+        lines.append(f"- {minutes:.1f} minutes, {who} ({engine['name']} engine).")
     if run["failed"]:
         lines.append(f"- **{len(run['failed'])} fits failed**; `run.json` has their errors.")
     return "\n".join(lines) + "\n"

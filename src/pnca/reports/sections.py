@@ -28,8 +28,19 @@ _SET_NAMES = {
     "actualmed": "Actualmed",
     "bones": "bone X-rays",
 }
+_GROUP_NAMES = {
+    "bones": "all",
+    "bones MURA_XR_HAND": "MURA hands",
+    "bones MURA_XR_HUMERUS": "MURA upper arms",
+    "bones MURA_XR_SHOULDER": "MURA shoulders",
+    "bones UCI_SHOULDER_IMPLANT(not MURA)": "shoulder implants, not MURA",
+}
 _SPREAD = "Lines are means, bands one standard deviation over "
-_TOO_FEW = f"An accuracy over fewer than {LEAST_EXAMPLES} examples is not drawn."
+_TOO_FEW = (
+    f"An accuracy over fewer than {LEAST_EXAMPLES} examples does not count, and a point is drawn where at "
+    "least half "
+    "of the repetitions have a value."
+)
 _ABLATION_PANELS = {
     "Kernel": [
         *("PNCA (paper)", "30 d features", "100 d features", "exact"),
@@ -114,29 +125,30 @@ def _table(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path) -> 
     for column in exhibit.columns:
         headings += [f"{column} accuracy", "paper", "difference"]
         headings += ["AUROC", "balanced accuracy"] if binary else []
+    notes = _actualmed_notes(folder, shown) if exhibit.experiment == "covid" else []
     rows = []
     for model in _models(exhibit, shown):
         cells = [model]
         for column in exhibit.columns:
             given = shown.where(model=model, test_set=column)
-            cells += _beside_the_paper(given, exhibit.paper.get(model, {}).get(column))
+            paper = exhibit.paper.get(model, {}).get(column) if _is_the_papers(exhibit, shown) else None
+            cells += _beside_the_paper(given, paper, comparable=not (notes and column == "actualmed"))
             cells += [mean_sd(given.values(key)) for key in ("auroc", "balanced_accuracy") if binary]
         rows.append(cells)
     if not rows:
         return []
-    notes = _actualmed_notes(folder, shown) if exhibit.experiment == "covid" else []
-    caption = f"{exhibit.in_paper}, {_repetitions(exhibit, shown)}."
+    caption = f"{_repetitions(exhibit, shown).capitalize()}."
     table = Table(caption=caption, headings=headings, rows=rows)
     more = [] if exhibit.experiment == "covid" else [_more_measures(exhibit, frame)]
     return [Section(name=exhibit.name, title=_title(exhibit), tables=[table, *more], notes=notes)]
 
 
-def _beside_the_paper(given: Frame, paper: Sequence[float] | None) -> list[str]:
+def _beside_the_paper(given: Frame, paper: Sequence[float] | None, *, comparable: bool) -> list[str]:
     ours = given.values("accuracy")
     if paper is None:
         return [mean_sd(ours), NOTHING, NOTHING]
     printed = " ± ".join(number(value, 2) for value in paper)
-    return [mean_sd(ours), printed, signed(float(ours.mean()) - paper[0])]
+    return [mean_sd(ours), printed, signed(given.mean("accuracy") - paper[0]) if comparable else NOTHING]
 
 
 def _more_measures(exhibit: Exhibit, frame: Frame) -> Table:
@@ -149,7 +161,11 @@ def _more_measures(exhibit: Exhibit, frame: Frame) -> Table:
                 for name in ("test", "rotated", "notmnist")
             }
             rows.append([f"{model}, n = {n_train}", *_measures_of(sets)])
-    return Table(caption="More of the same fits.", headings=["model", *_MEASURES], rows=rows)
+    return Table(
+        caption="Calibration, shift and foreign inputs, for every number of training images.",
+        headings=["model", *_MEASURES],
+        rows=rows,
+    )
 
 
 _MEASURES = (
@@ -187,7 +203,7 @@ def _confidence(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path
     path = figures / f"{exhibit.name}.png"
     save_figure(panels_figure(panels, _title(exhibit)), path)
     if exhibit.experiment == "covid":
-        tables = [_bones_table(exhibit, shown)]
+        tables = _bones_tables(exhibit, shown)
         notes = [f"{_SPREAD}folds and partitions. {_TOO_FEW}", *_actualmed_notes(folder, shown)]
     else:
         tables = []
@@ -313,7 +329,7 @@ def _angles(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path) ->
     path = figures / f"{exhibit.name}.png"
     save_figure(panels_figure(panels, _title(exhibit)), path)
     n = int(shown.where(test_set=f"angle {angles[0]}").rows[0]["n"])
-    note = f"{_SPREAD}draws; the first {n:,} test images at each angle."
+    note = f"{_SPREAD}draws; {n:,} test images, spread over the file, at each angle."
     return [Section(name=exhibit.name, title=_title(exhibit), figures=[path], notes=[note])]
 
 
@@ -341,12 +357,12 @@ def _conditions(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path
         headings=headings,
         rows=rows,
     )
-    positive, negative = _counts(folder, "xrays_positive"), _counts(folder, "xrays")
+    positive, n_xrays = _counts(folder, "xrays_positive"), _counts(folder, "xrays")
     share = _counts(folder, "train_positive") / _counts(folder, "train")
     note = (
         f"Labels `paper`: {_counts(folder, 'train')} images, of which {number(share, 2)} positive, the "
         f"accuracy of always answering COVID. Labels `any_covid`: X-rays alone, {positive} positive of "
-        f"{negative}. "
+        f"{n_xrays}. "
         "Folds `grouped` never split a patient, so no model has seen the patient it is asked about. Compare "
         "Actualmed on equalised features: on the plain ones most positive images had other processing than "
         "the negative ones."
@@ -370,19 +386,30 @@ def _condition_measures(given: Frame) -> list[str]:
     ]
 
 
-def _bones_table(exhibit: Exhibit, shown: Frame) -> Table:
+def _bones_tables(exhibit: Exhibit, shown: Frame) -> list[Table]:
+    """Confident answers on the bone X-rays, and how well they are told from chests, by group."""
     groups = [name for name in shown.unique("test_set") if name.startswith("bones")]
     sizes = {group: int(shown.where(test_set=group).rows[0]["n"]) for group in groups}
-    rows = [
-        [model, *(per_cent(shown.where(model=model, test_set=g).values("above_0.9")) for g in groups)]
-        for model in _models(exhibit, shown)
+    headings = ["model", *(f"{_GROUP_NAMES.get(g, g.removeprefix('bones '))} ({sizes[g]})" for g in groups)]
+    contents: dict[str, Callable[[Frame], str]] = {
+        "Share of the bone X-rays above confidence .9, by group.": lambda given: per_cent(
+            given.values("above_0.9")
+        ),
+        "OoD AUROC of bones against the validation fold, by confidence / by evidence.": lambda given: (
+            f"{number(given.mean('ood_auroc_confidence'), 2)} / {number(given.mean('ood_auroc_evidence'), 2)}"
+        ),
+    }
+    return [
+        Table(
+            caption=caption,
+            headings=headings,
+            rows=[
+                [model, *(write(shown.where(model=model, test_set=group)) for group in groups)]
+                for model in _models(exhibit, shown)
+            ],
+        )
+        for caption, write in contents.items()
     ]
-    names = [group.removeprefix("bones ") if group != "bones" else "all" for group in groups]
-    return Table(
-        caption="Share of the bone X-rays above confidence .9, by group.",
-        headings=["model", *(f"{name} ({sizes[g]})" for name, g in zip(names, groups, strict=True))],
-        rows=rows,
-    )
 
 
 def _actualmed_notes(folder: RunFolder, shown: Frame) -> list[str]:
@@ -458,7 +485,7 @@ def _ablation(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path) 
         ]
         for model in models
     ]
-    found = curves(folder, models, "notmnist", count_curve, {"n_train": exhibit.train_sizes[0]})
+    found = curves(folder, models, "notmnist", count_curve, {"n_train": shown.rows[0]["n_train"]})
     n = int(shown.where(test_set="notmnist").rows[0]["n"])
     panels = [
         Panel(
@@ -504,9 +531,12 @@ def _condition(exhibit: Exhibit) -> dict[str, object]:
 def _of_exhibit(exhibit: Exhibit, frame: Frame) -> Frame:
     """The rows that an exhibit shows: its condition, and its numbers of training images."""
     given = frame.where(**_condition(exhibit))
-    if not exhibit.train_sizes:
-        return given
-    return Frame(row for row in given if row["n_train"] in exhibit.train_sizes)
+    asked_for = [row for row in given if row.get("n_train") in exhibit.train_sizes]
+    return Frame(asked_for or given)  # a run may have other sizes alone
+
+
+def _is_the_papers(exhibit: Exhibit, shown: Frame) -> bool:
+    return set(shown.unique("n_train")) <= set(exhibit.train_sizes)
 
 
 def _models(exhibit: Exhibit, given: Frame) -> list[str]:
@@ -517,8 +547,8 @@ def _models(exhibit: Exhibit, given: Frame) -> list[str]:
 def _repetitions(exhibit: Exhibit, shown: Frame) -> str:
     if exhibit.experiment == "covid":
         n = len(shown.unique("trial"))
-        what = f"{n} partitions into folds" if n > 1 else "one partition into folds"
-        return f"mean ± standard deviation over {what}, each the mean of its folds"
+        what = f"the folds of {n} partitions" if n > 1 else "the folds of one partition"
+        return f"mean ± standard deviation over {what}"
     sizes = " and ".join(str(n) for n in sorted(shown.unique("n_train")))
     n = len(shown.unique("draw"))
     return f"mean ± standard deviation over {n} draw{'s' * (n > 1)} of {sizes} training images"

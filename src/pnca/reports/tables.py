@@ -53,7 +53,7 @@ class Table:
         return "\n".join([lines[0], rule, *lines[1:]])
 
     def latex(self) -> str:
-        """Write it as a LaTeX table in the style of the booktabs package.
+        """Write it as a LaTeX table; the document needs the package booktabs.
 
         Returns
         -------
