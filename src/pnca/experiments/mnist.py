@@ -172,15 +172,17 @@ def run_mnist_cell(cell: MnistCell, data: MnistData) -> CellResult:
 
 def _load(data_dir: Path | None, angles: list[int], *, quick: bool, download: bool) -> MnistData:
     mnist, letters = load_mnist(data_dir, download=download), load_notmnist(data_dir, download=download)
-    n_test, n_by_angle = (_N_QUICK, _N_QUICK_BY_ANGLE) if quick else (len(mnist.test_labels), _N_BY_ANGLE)
+    n_test, n_letters = len(mnist.test_labels), len(letters.labels)
     # Spread over the files: letters may lie in order, and the first digits are harder than the rest.
-    some, few = _spread(len(mnist.test_labels), n_test), _spread(len(mnist.test_labels), n_by_angle)
+    some = _spread(n_test, _N_QUICK if quick else n_test)
+    few = _spread(n_test, _N_QUICK_BY_ANGLE if quick else _N_BY_ANGLE)
+    some_letters = _spread(n_letters, _N_QUICK if quick else n_letters)
     pixels = (mnist.test_images / 255).astype(np.float32)
     images, labels = pixels[some], mnist.test_labels[some]
     tests: dict[str, TestSet] = {
         "test": (_flat(images), labels),
         "rotated": (_flat(rotate(images, ROTATION)), labels),
-        "notmnist": (_as_inputs(letters.images[_spread(len(letters.images), n_test)]), None),
+        "notmnist": (_as_inputs(letters.images[some_letters]), None),
     }
     for angle in angles:
         turned = rotate(pixels[few], angle) if angle else pixels[few]
