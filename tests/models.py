@@ -15,16 +15,20 @@ def make(name, **settings):
     classes = {
         "PNCA": PNCAClassifier,
         "PNCA orthogonal": PNCAClassifier,
+        "PNCA shared": PNCAClassifier,
         "NCA": NCAClassifier,
         "DNN": DNNClassifier,
         "Ensemble": EnsembleClassifier,
         "BNN": BNNClassifier,
     }
     particles = {} if name in ("NCA", "DNN") else {"n_particles": 3}
-    kernel = {"kernel": "orthogonal", "background": 0.0} if name == "PNCA orthogonal" else {}
-    return classes[name](**{**SMALL, **particles, **kernel, **settings})
+    variant = {
+        "PNCA orthogonal": {"kernel": "orthogonal", "background": 0.0},
+        "PNCA shared": {"expectation": "shared", "input_weight": 0.5, "dropout": 0.2},
+    }.get(name, {})
+    return classes[name](**{**SMALL, **particles, **variant, **settings})
 
 
-NEIGHBOUR = ["PNCA", "PNCA orthogonal", "NCA"]
+NEIGHBOUR = ["PNCA", "PNCA orthogonal", "PNCA shared", "NCA"]
 SOFTMAX = ["DNN", "Ensemble", "BNN"]
 ALL = NEIGHBOUR + SOFTMAX

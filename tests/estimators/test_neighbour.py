@@ -1,8 +1,12 @@
 """What NCA and PNCA add: embeddings, evidence, neighbours, the background mass."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
@@ -11,6 +15,7 @@ import reference
 from models import NEIGHBOUR, make
 from pnca import PNCAClassifier
 from pnca.estimators import neighbour
+from pnca.exceptions import InvalidInputError
 from pnca.maths.pnca import functional_gradient
 
 neighbour_models = pytest.mark.parametrize("name", NEIGHBOUR)
@@ -173,7 +178,116 @@ def test_pnca__more_feature_blocks_come_nearer_to_the_exact_kernel(blobs):
     for n_blocks in (2, 200):
         rough = make("PNCA orthogonal", n_feature_blocks=n_blocks).fit(X, y)
         assert rough.frequencies_.shape == (10, 10 * n_blocks)
-        log_exact = exact._log_kernel(*2 * [torch.from_numpy(rough.support_embeddings_)])
-        log_rough = rough._log_kernel(*2 * [torch.from_numpy(rough.support_embeddings_)])
+        log_exact = exact._log_latent_kernel(*2 * [torch.from_numpy(rough.support_embeddings_)])
+        log_rough = rough._log_latent_kernel(*2 * [torch.from_numpy(rough.support_embeddings_)])
         errors.append((log_exact.exp() - log_rough.exp()).abs().mean().item())
     assert errors[1] < errors[0] / 5  # the error falls like one over the root of the features: ten times
+
+
+# Shared particles, and the distance between inputs
+
+
+def test_shared__one_particle_is_the_same_as_cross(blobs):
+    X, y = blobs
+    cross, shared = (
+        make("PNCA", n_particles=1, expectation=expectation).fit(X, y) for expectation in ("cross", "shared")
+    )
+    np.testing.assert_allclose(shared.predict_proba(X), cross.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(shared.evidence(X), cross.evidence(X), atol=1e-6)
+
+
+def test_shared__probabilities_and_evidence_are_means_over_particles(blobs):
+    X, y = blobs
+    model = make("PNCA shared", input_weight=0.0).fit(X[:40], y[:40])
+    z, support = model.embed(X[40:]), model.support_embeddings_
+    kernel = np.exp(-((z[:, :, None] - support[:, None]) ** 2).sum(-1) / model.bandwidth)  # (m, 20, 40)
+    masses = np.stack([kernel[..., model.support_labels_ == c].sum(-1) for c in range(3)], axis=-1)
+    alpha = model.background
+    p = (masses + alpha * model.class_prior_) / (masses.sum(-1, keepdims=True) + alpha)
+    np.testing.assert_allclose(model.predict_proba(X[40:]), p.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(model.evidence(X[40:]), np.log(masses.sum(-1).mean(0)), rtol=1e-6)
+
+
+def test_shared__particles_learn_on_their_own(blobs):
+    # A particle's gradient does not depend on how many others there are.
+    X, y = blobs
+    model = make("PNCA shared", update="independent", dropout=0.0)
+    outputs = torch.randn(3, 6, 2, requires_grad=True)
+    model.fit(X[:6], y[:6])
+    inputs, labels = torch.from_numpy(X[:6].copy()), torch.from_numpy(model.support_labels_)
+    together = torch.autograd.grad(
+        model._evaluate(outputs, inputs, labels, torch.ones(6)).total_loss, outputs
+    )[0]
+    alone = outputs[:1].detach().requires_grad_()
+    own = torch.autograd.grad(model._evaluate(alone, inputs, labels, torch.ones(6)).total_loss, alone)[0]
+    torch.testing.assert_close(together[:1], own)
+
+
+@neighbour_models
+def test_neighbors__shares_and_background_make_up_the_probabilities(name, blobs):
+    X, y = blobs
+    model = make(name).fit(X, y)
+    indices, shares = model.neighbors(X[:6])
+    by_class = np.stack(
+        [np.where(model.support_labels_[indices] == c, shares, 0).sum(axis=1) for c in range(3)], axis=1
+    )
+    missing = 1 - shares.sum(axis=1, keepdims=True)  # what the background has
+    expected = by_class + missing * model.class_prior_
+    np.testing.assert_allclose(model.predict_proba(X[:6]), expected, atol=1e-9)
+
+
+def test_input_weight__a_network_that_forgets_distance_cannot_hide_a_strange_input(blobs):
+    X, y = blobs
+    blind = {"hidden_layer_sizes": (16,), "learning_rate": 1e-12}  # random weights: it learns nothing
+    far = np.zeros((1, 5), np.float32)
+    far[0] = 1e4 * np.array([1, -1, 1, -1, 0])
+    model = make("PNCA shared", input_weight=1.0, n_particles=2, **blind)
+    model.fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(far), model.class_prior_[None], atol=1e-12)
+    assert model.evidence(far) < model.evidence(X).min() - 100
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), direction=st.integers(0, 10_000))
+def test_input_weight__far_in_input_space_the_prediction_is_the_prior(seed, direction):
+    # Whatever the network: here one with random weights. The factor alone bounds the mass.
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(12, 4)).astype(np.float32)
+    y = rng.permutation([0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2])
+    model = make("PNCA shared", max_epochs=1, input_weight=0.5, n_particles=2, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # one epoch teaches nothing
+        model.fit(X, y)
+    away = np.random.RandomState(direction).normal(size=(1, 4))
+    away *= 100 / np.linalg.norm(away)
+    np.testing.assert_allclose(
+        model.predict_proba(away.astype(np.float32)), [[7 / 12, 3 / 12, 2 / 12]], atol=1e-9
+    )
+
+
+def test_input_weight__works_on_images_and_survives_being_switched_off(blobs):
+    X = blobs[0].reshape(60, 1, 5, 1)
+    model = make(
+        "PNCA",
+        input_weight=0.5,
+        module=lambda: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(5, 4)),
+    )
+    model.fit(X, blobs[1])
+    assert model.support_inputs_.shape == (60, 1, 5, 1)
+    assert np.isfinite(model.evidence(X)).all()
+    plain = make("PNCA").fit(blobs[0], blobs[1])
+    assert not hasattr(plain, "support_inputs_")
+    plain.set_params(input_weight=1.0)
+    with pytest.raises(InvalidInputError, match="fit again"):
+        plain.predict(blobs[0])
+
+
+def test_shared__refuses_random_features(blobs):
+    with pytest.raises(InvalidInputError, match="expectation='cross'"):
+        make("PNCA shared", kernel="orthogonal").fit(*blobs)
+
+
+def test_dropout__needs_the_built_in_layers(blobs):
+    model = make("PNCA", dropout=0.1, module=lambda: torch.nn.Linear(5, 2))
+    with pytest.raises(InvalidInputError, match=r"nn\.Dropout"):
+        model.fit(*blobs)

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 import reference
 import scenarios
-from pnca.maths.kernels import _blocks, _log_terms, log_expected_kernel, log_latent_kernel
+from pnca.maths.kernels import (
+    _blocks,
+    _log_terms,
+    log_expected_kernel,
+    log_input_factor,
+    log_latent_kernel,
+    neighbour_scale,
+)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -146,3 +153,32 @@ def test_log_expected_kernel__stays_finite_where_the_kernel_underflows():
     assert log_K[0, 1].item() == pytest.approx(-1e8)
     log_K.sum().backward()
     assert a.grad.isfinite().all()
+
+
+def test_neighbour_scale__equals_the_loop():
+    x = scenarios.cloud(1, 7, 3)[0]
+    nearest = [min((x[i] - x[j]).square().sum().item() for j in range(7) if j != i) for i in range(7)]
+    assert neighbour_scale(x).item() == pytest.approx(sorted(nearest)[3])
+
+
+def test_neighbour_scale__copies_are_no_neighbours():
+    x = scenarios.cloud(1, 7, 3)[0]
+    scale = neighbour_scale(x)
+    torch.testing.assert_close(neighbour_scale(torch.cat([x, x])), scale)
+    far_from_zero = x + 1000  # where rounding leaves a copy a little apart
+    torch.testing.assert_close(neighbour_scale(torch.cat([far_from_zero, far_from_zero])), scale)
+    assert neighbour_scale(torch.ones(4, 2)) == 1
+
+
+def test_log_input_factor__equals_the_loop():
+    a, b = scenarios.cloud(1, 3, 4, seed=1)[0], scenarios.cloud(1, 5, 4, seed=2)[0]
+    expected = [[-0.7 * ((x - y).square().sum().item() / 2.5 - 1) for y in b] for x in a]
+    torch.testing.assert_close(log_input_factor(a, b, 2.5, 0.7), torch.tensor(expected, dtype=a.dtype))
+
+
+def test_log_input_factor__is_an_embedding_with_the_input_beside_it():
+    # A product of Gaussian kernels is one Gaussian kernel on the concatenation.
+    z, x = scenarios.cloud(1, 4, 2, seed=3)[0], scenarios.cloud(1, 4, 3, seed=4)[0]
+    product = log_latent_kernel(z, z, 1.5) + log_input_factor(x, x, 2.0, 0.8) - 0.8
+    both = torch.cat([z / math.sqrt(1.5), math.sqrt(0.8 / 2.0) * x], dim=1)
+    torch.testing.assert_close(product, log_latent_kernel(both, both, 1.0))

@@ -113,3 +113,22 @@ def test_is_isolated__compares_the_mass_of_the_others_with_the_background():
     mass = torch.stack([sum(K[i, j] for j in range(9) if j != i) for i in range(9)])
     for background in (mass.min() * 0.9, mass.median() * 1.01, mass.max() * 1.1):
         assert torch.equal(is_isolated(log_K, background.item()), mass < background)
+
+
+@pytest.mark.parametrize("background", [0.0, 0.2])
+def test_neighbours__leading_dimensions_are_so_many_kernels(background):
+    kernels = torch.stack([-scenarios.cloud(1, 5, 5, seed)[0].square() for seed in range(3)])  # (3, 5, 5)
+    labels, prior = torch.tensor([0, 1, 0, 2, 1]), torch.tensor([0.5, 0.3, 0.2], dtype=kernels.dtype).log()
+
+    def answers(log_kernel):
+        left_out = leave_one_out(log_kernel)
+        masses = class_log_masses(left_out, labels, 3)
+        return (
+            log_neighbour_shares(left_out, background),
+            masses,
+            log_class_probabilities(masses, background, prior),
+            is_isolated(log_kernel, 0.1),
+        )
+
+    for together, alone in zip(answers(kernels), zip(*map(answers, kernels), strict=True), strict=True):
+        torch.testing.assert_close(together, torch.stack(alone))

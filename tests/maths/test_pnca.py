@@ -7,7 +7,7 @@ import torch
 
 import reference
 import scenarios
-from pnca.maths.kernels import log_expected_kernel
+from pnca.maths.kernels import log_expected_kernel, log_latent_kernel
 from pnca.maths.pnca import functional_gradient, log_leave_one_out_probabilities, pnca_loss
 from pnca.maths.stein import parameter_kernel
 
@@ -127,3 +127,15 @@ def test_functional_gradient__is_the_derivative_along_every_shift(seed):
     step = 1e-5  # the error of a central difference is of order step^2
     numerical = (loss_of(particles + step * shift) - loss_of(particles - step * shift)) / (2 * step)
     torch.testing.assert_close(numerical, (directions * phi).sum(), rtol=1e-6, atol=1e-8)
+
+
+def test_pnca_loss__sums_over_particles_that_learn_each_on_its_own():
+    z, labels = scenarios.cloud(3, 6, 2), scenarios.labels(6, 2)
+    log_kernels = log_latent_kernel(z, z, 1.2)  # (3, 6, 6)
+    log_prior, weights = torch.zeros(2, dtype=z.dtype), torch.rand(6, dtype=z.dtype)
+    together = pnca_loss(log_leave_one_out_probabilities(log_kernels, labels, log_prior), labels, weights)
+    alone = [
+        pnca_loss(log_leave_one_out_probabilities(kernel, labels, log_prior), labels, weights)
+        for kernel in log_kernels
+    ]
+    torch.testing.assert_close(together, sum(alone))

@@ -67,3 +67,15 @@ def test_mlp__same_seed_same_draw_and_particles_differ():
     first, again = (network.draw(2, torch.Generator().manual_seed(5)) for _ in range(2))
     assert torch.equal(first, again)
     assert not torch.equal(first[0], first[1])
+
+
+def test_mlp__dropout_acts_in_training_only_and_on_each_particle_anew():
+    network = MLP([1000, 1], dropout=0.3)
+    particles = torch.cat([torch.ones(2, 1000), torch.zeros(2, 1)], dim=1)  # the output is the sum
+    inputs = torch.ones(4, 1000)
+    torch.testing.assert_close(network(particles, inputs), torch.full((2, 4, 1), 1000.0))
+    kept = network(particles, inputs, training=True) * 0.7  # survivors are scaled up by 1 / .7
+    assert kept.flatten().unique().numel() > 1
+    # A binomial of 1,000 with p = .7 has a standard deviation of 14.5.
+    assert (kept - 700).abs().max() < 5 * 14.5
+    assert not torch.equal(kept[0], kept[1])

@@ -48,6 +48,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         "module": [callable, None],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "dropout": [Interval(Real, 0, 1, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "device": [str],
@@ -59,6 +60,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     module: Any
     max_epochs: int
     learning_rate: float
+    dropout: float
     batch_size: int | None
     class_weight: dict[Any, float] | str | None
     device: str
@@ -87,7 +89,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         device = resolve_device(self.device)
         self.network_ = self._build_network(inputs, seed=int(rng.randint(2**31)))
         particles = self.network_.draw(self._n_particles, generator)
-        self._prepare(labels, generator)
+        self._prepare(inputs, labels, generator)
 
         x, t = torch.from_numpy(inputs).to(device), torch.from_numpy(labels).to(device)
         weights = torch.from_numpy(self.class_weight_[labels]).to(x)
@@ -95,7 +97,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         with seeded(int(rng.randint(2**31)), device), torch.autocast(device.type, enabled=False):
             trained, history = train(
                 particles.to(device),
-                lambda w, i: self._evaluate(self.network_(w, x[i], training=True), t[i], weights[i]),
+                lambda w, i: self._evaluate(self.network_(w, x[i], training=True), x[i], t[i], weights[i]),
                 self._descent,
                 lambda: self._batches(labels, rng),
                 max_epochs=self.max_epochs,
@@ -165,7 +167,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """
         inputs = self._check_inputs(X)
         with torch.no_grad():
-            chunks = [self._log_probabilities(outputs).cpu() for outputs in self._outputs(inputs)]
+            chunks = [self._log_probabilities(*chunk).cpu() for chunk in self._outputs(inputs)]
         # Normalised once more in float64, so that rows sum to one whatever the network's precision.
         return torch.cat(chunks).double().log_softmax(dim=1).numpy()
 
@@ -179,12 +181,12 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """Width of the network's last layer."""
 
     @abstractmethod
-    def _evaluate(self, outputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
-        """Evaluate the outputs (m, n, n_outputs) of a batch, its labels (n,) and its weights (n,)."""
+    def _evaluate(self, outputs: Tensor, inputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
+        """Evaluate the outputs (m, n, n_outputs) for inputs (n, ...), with labels (n,) and weights (n,)."""
 
     @abstractmethod
-    def _log_probabilities(self, outputs: Tensor) -> Tensor:
-        """Log class probabilities (n, c) from the outputs (m, n, n_outputs)."""
+    def _log_probabilities(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+        """Log class probabilities (n, c) from the outputs (m, n, n_outputs) for inputs (n, ...)."""
 
     @abstractmethod
     def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
@@ -194,7 +196,9 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """Direction (m, p) that is descended; plain gradients unless a model says otherwise."""
         return gradients
 
-    def _prepare(self, labels: NDArray[np.int64], generator: torch.Generator) -> None:
+    def _prepare(
+        self, inputs: NDArray[np.float32], labels: NDArray[np.int64], generator: torch.Generator
+    ) -> None:
         """Set what the loss needs besides the particles."""
 
     def _remember(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
@@ -260,6 +264,10 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
 
     def _build_network(self, inputs: NDArray[np.float32], seed: int) -> ParticleNetwork:
         if self.module is not None:
+            if self.dropout:
+                raise InvalidInputError(
+                    "dropout is for the built-in layers; put nn.Dropout into your module."
+                )
             sample = torch.from_numpy(inputs[:2])
             return StackedModule(self.module, sample=sample, n_outputs=self._module_head, seed=seed)
         sizes = list(self.hidden_layer_sizes)
@@ -267,15 +275,15 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
             raise InvalidInputError(
                 f"hidden_layer_sizes must hold positive whole numbers; got {self.hidden_layer_sizes!r}."
             )
-        return MLP([inputs.shape[1], *sizes, self._n_outputs])
+        return MLP([inputs.shape[1], *sizes, self._n_outputs], dropout=self.dropout)
 
     @property
     def _module_head(self) -> int | None:
         """Width of the linear layer that follows a user's module, if one does."""
         return None
 
-    def _outputs(self, inputs: NDArray[np.float32]) -> Iterator[Tensor]:
-        """Outputs (m, chunk, n_outputs) of all particles, a chunk of rows at a time."""
+    def _outputs(self, inputs: NDArray[np.float32]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Outputs (m, chunk, n_outputs) of all particles and their inputs, a chunk of rows at a time."""
         device = resolve_device(self.device)
         dtype = self.network_.prediction_dtype if device.type != "mps" else torch.float32
         particles = torch.from_numpy(self.particles_).to(device, dtype)
@@ -285,7 +293,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
             chunk = torch.from_numpy(inputs[start : start + n_rows]).to(device, dtype)
             with torch.autocast(device.type, enabled=False):
                 outputs = self.network_(particles, chunk)
-            yield outputs
+            yield outputs, chunk
 
 
 def _off_device(array: ArrayLike) -> ArrayLike:

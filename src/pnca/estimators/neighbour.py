@@ -16,6 +16,8 @@ from pnca.estimators._compat import Interval, StrOptions
 from pnca.estimators.base import FloatArray, ParticleClassifier
 from pnca.exceptions import InvalidInputError
 from pnca.maths.features import orthogonal_frequencies
+from pnca.maths.kernels import log_input_factor, log_latent_kernel, neighbour_scale
+from pnca.maths.likelihood import log_mean
 from pnca.maths.neighbours import (
     LOG_ZERO,
     class_log_masses,
@@ -47,6 +49,8 @@ class _NeighbourClassifier(ParticleClassifier):
     bandwidth: float
     kernel: str = "exact"
     n_feature_blocks: int
+    expectation: str = "cross"
+    input_weight: float = 0.0
     background: float = 0.0
 
     def embed(self, X: ArrayLike) -> FloatArray:
@@ -82,7 +86,8 @@ class _NeighbourClassifier(ParticleClassifier):
         """
         inputs = self._check_inputs(X)
         with torch.no_grad():
-            return _join([self._log_masses(outputs).logsumexp(dim=1) for outputs in self._outputs(inputs)])
+            chunks = [self._log_masses(*chunk).logsumexp(dim=-1) for chunk in self._outputs(inputs)]
+        return _join([self._over_particles(chunk) for chunk in chunks])
 
     def neighbors(self, X: ArrayLike, k: int | None = None) -> tuple[NDArray[np.int64], FloatArray]:
         """Find the training examples behind each prediction, largest share first.
@@ -108,11 +113,10 @@ class _NeighbourClassifier(ParticleClassifier):
         k = self._check_k(k)
         indices, shares = [], []
         with torch.no_grad():
-            for outputs in self._outputs(inputs):
-                log_shares = log_neighbour_shares(
-                    self._log_kernel_to_support(outputs), self.background, self._log_weights(outputs)
-                )
-                largest = log_shares.sort(dim=1, descending=True, stable=True)
+            for outputs, chunk in self._outputs(inputs):
+                log_kernel = self._log_kernel_to_support(outputs, chunk)
+                log_shares = log_neighbour_shares(log_kernel, self.background, self._log_weights(outputs))
+                largest = self._over_particles(log_shares).sort(dim=1, descending=True, stable=True)
                 indices.append(largest.indices[:, :k])
                 shares.append(largest.values[:, :k].exp())
         return torch.cat(indices).cpu().numpy(), _join(shares)
@@ -121,7 +125,19 @@ class _NeighbourClassifier(ParticleClassifier):
     def _n_outputs(self) -> int:
         return self.n_components
 
-    def _prepare(self, labels: NDArray[np.int64], generator: torch.Generator) -> None:
+    def _over_particles(self, logs: Tensor) -> Tensor:
+        """Log of the mean over particles, where each particle has an answer of its own: (m, ...) -> (...)."""
+        return log_mean(logs) if self.expectation == "shared" else logs
+
+    def _prepare(
+        self, inputs: NDArray[np.float32], labels: NDArray[np.int64], generator: torch.Generator
+    ) -> None:
+        if self.expectation == "shared" and self.kernel == "orthogonal":
+            raise InvalidInputError(
+                "kernel='orthogonal' approximates expectation='cross'; with 'shared' use kernel='exact'."
+            )
+        if self.input_weight:
+            self.input_scale_ = float(neighbour_scale(torch.from_numpy(_flat(inputs)).double()))
         counts = np.bincount(labels)
         if counts.max() < 2:
             raise InvalidInputError("Every class has a single example; at least one class needs two.")
@@ -146,6 +162,8 @@ class _NeighbourClassifier(ParticleClassifier):
     def _remember(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
         self.support_labels_ = labels
         self.support_embeddings_ = self._embed(inputs)
+        if self.input_weight:
+            self.support_inputs_ = inputs
         if self.background > 0:
             self._warn_if_isolated()
 
@@ -153,8 +171,10 @@ class _NeighbourClassifier(ParticleClassifier):
         """Where kernel mass underflows there is no gradient, and the background alone decides."""
         step = -(-self.n_samples_fit_ // 300)  # a few hundred examples tell
         some = torch.from_numpy(self.support_embeddings_[:, ::step])  # (m, at most 300, d)
+        inputs = torch.from_numpy(self.support_inputs_[::step]).double() if self.input_weight else some[0]
         background = self._background_among(some.shape[1])
-        isolated = is_isolated(self._log_kernel(some, some), background).double().mean().item()
+        log_kernel = self._log_kernel(some, some, inputs, inputs)
+        isolated = is_isolated(log_kernel, background).double().mean().item()
         if isolated > 0.5:
             warnings.warn(
                 f"{isolated:.0%} of the training examples get less kernel mass from all others than the "
@@ -166,11 +186,11 @@ class _NeighbourClassifier(ParticleClassifier):
 
     def _embed(self, inputs: NDArray[np.float32]) -> FloatArray:
         with torch.no_grad():
-            return _join(list(self._outputs(inputs)), dim=1)
+            return _join([outputs for outputs, _ in self._outputs(inputs)], dim=1)
 
-    def _evaluate(self, outputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
+    def _evaluate(self, outputs: Tensor, inputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
         log_probabilities = log_leave_one_out_probabilities(
-            self._log_kernel(outputs, outputs),
+            self._log_kernel(outputs, outputs, inputs, inputs),
             labels,
             torch.from_numpy(self.class_prior_).to(outputs).log(),
             self._background_among(len(labels)),
@@ -179,37 +199,56 @@ class _NeighbourClassifier(ParticleClassifier):
         # An example without a partner of its class in the batch has nothing to learn from.
         has_partner = labels.bincount(minlength=len(self.classes_))[labels] > 1
         loss = pnca_loss(log_probabilities, labels, weights * has_partner)
-        n_correct = (log_probabilities.detach().argmax(dim=1) == labels).sum()
-        return Evaluation(loss, loss.detach() / len(labels), n_correct)
+        n_answers = log_probabilities.shape[:-1].numel()  # one for each example, or for each of its particles
+        n_correct = (self._over_particles(log_probabilities.detach()).argmax(dim=1) == labels).sum()
+        return Evaluation(loss, loss.detach() / n_answers, n_correct)
 
     def _background_among(self, n_points: int) -> float:
         """Part of the examples has part of the mass: that part of the background keeps the balance."""
         return self.background * n_points / self.n_samples_fit_
 
-    def _log_probabilities(self, outputs: Tensor) -> Tensor:
+    def _log_probabilities(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         log_prior = torch.from_numpy(self.class_prior_).to(outputs).log()
-        return log_class_probabilities(self._log_masses(outputs), self.background, log_prior)
+        log_masses = self._log_masses(outputs, inputs)
+        return self._over_particles(log_class_probabilities(log_masses, self.background, log_prior))
 
     def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
         return partnered_batches(labels, self.batch_size, rng)
 
-    def _log_kernel(self, a: Tensor, b: Tensor) -> Tensor:
-        """Log kernel (n_a, n_b) between embeddings (m, n_a, d) and (m, n_b, d)."""
+    def _log_kernel(self, a: Tensor, b: Tensor, inputs_a: Tensor, inputs_b: Tensor) -> Tensor:
+        """Log kernel (n_a, n_b) between embeddings (m, n_a, d) and (m, n_b, d) of these inputs.
+
+        With shared particles (m, n_a, n_b): a kernel for each.
+        """
+        log_kernel = self._log_latent_kernel(a, b)
+        if not self.input_weight:
+            return log_kernel
+        x_a, x_b = inputs_a.flatten(start_dim=1), inputs_b.flatten(start_dim=1)
+        return log_kernel + log_input_factor(x_a, x_b, self.input_scale_, self.input_weight)
+
+    def _log_latent_kernel(self, a: Tensor, b: Tensor) -> Tensor:
+        if self.expectation == "shared":
+            return log_latent_kernel(a, b, self.bandwidth)
         if self.kernel == "orthogonal":
             if not hasattr(self, "frequencies_"):
                 raise InvalidInputError("kernel was set to 'orthogonal' after the fit; fit again.")
             return log_approximate_kernel(a, b, torch.from_numpy(self.frequencies_).to(a))
         return log_expected_kernel(a, b, self.bandwidth)
 
-    def _log_kernel_to_support(self, outputs: Tensor) -> Tensor:
-        return self._log_kernel(outputs, torch.from_numpy(self.support_embeddings_).to(outputs))
+    def _log_kernel_to_support(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+        if self.input_weight and not hasattr(self, "support_inputs_"):
+            raise InvalidInputError("input_weight was set after the fit; fit again.")
+        support = torch.from_numpy(self.support_inputs_).to(inputs) if self.input_weight else inputs
+        embeddings = torch.from_numpy(self.support_embeddings_).to(outputs)
+        return self._log_kernel(outputs, embeddings, inputs, support)
 
     def _log_weights(self, like: Tensor) -> Tensor:
         return _safe_log(torch.from_numpy(self.class_weight_[self.support_labels_]).to(like))
 
-    def _log_masses(self, outputs: Tensor) -> Tensor:
+    def _log_masses(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+        """Log kernel mass of each class: (n, c), or (m, n, c) with shared particles."""
         labels = torch.from_numpy(self.support_labels_).to(outputs.device)
-        log_kernel = self._log_kernel_to_support(outputs)
+        log_kernel = self._log_kernel_to_support(outputs, inputs)
         return class_log_masses(log_kernel, labels, len(self.classes_), self._log_weights(outputs))
 
     def _check_k(self, k: int | None) -> int:
@@ -239,6 +278,8 @@ class NCAClassifier(_NeighbourClassifier):
         Passes over the training data.
     learning_rate : float
         Step size of Nadam.
+    dropout : float
+        Share of the inputs set to zero at random in training, anew for each particle and example.
     batch_size : int or None
         Examples per step, which are then each other's neighbours; None takes all, as the paper does.
     class_weight : dict, "balanced" or None
@@ -285,6 +326,7 @@ class NCAClassifier(_NeighbourClassifier):
         module: Any = None,  # noqa: ANN401
         max_epochs: int = 100,
         learning_rate: float = 1e-3,
+        dropout: float = 0.0,
         batch_size: int | None = None,
         class_weight: dict[Any, float] | str | None = None,
         device: str = "auto",
@@ -297,6 +339,7 @@ class NCAClassifier(_NeighbourClassifier):
         self.module = module
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
+        self.dropout = dropout
         self.batch_size = batch_size
         self.class_weight = class_weight
         self.device = device
@@ -318,6 +361,14 @@ class PNCAClassifier(_NeighbourClassifier):
         Number of networks m.
     kernel : "exact" or "orthogonal"
         The expected kernel itself, or the paper's orthogonal random features of it with ReLU.
+    expectation : "cross" or "shared"
+        ``"cross"``, the paper's, compares every particle of an input with every particle of the other.
+        ``"shared"`` compares within each particle, lets each learn and answer on its own, and averages
+        their probabilities.
+    input_weight : float
+        Weight of the distance between the inputs themselves, as a factor of the kernel. A network may
+        map an input unlike any other onto a familiar point; with a positive weight such an input still
+        gets little mass. Scale the inputs so that their distances mean something.
     n_feature_blocks : int
         With ``kernel="orthogonal"``, the number of frequencies per latent dimension: the more, the
         nearer to the exact kernel. The paper uses ten.
@@ -328,7 +379,7 @@ class PNCAClassifier(_NeighbourClassifier):
         Kernel mass that belongs to no example and is split among the classes as in the training
         data. Far from all examples it decides, so the prediction tends to the class shares
         instead of the least distant class. Zero is the paper.
-    n_components, bandwidth, hidden_layer_sizes, module, max_epochs, learning_rate
+    n_components, bandwidth, hidden_layer_sizes, module, max_epochs, learning_rate, dropout
         See :class:`NCAClassifier`.
     batch_size, class_weight, device, random_state, verbose
         See :class:`NCAClassifier`.
@@ -351,6 +402,8 @@ class PNCAClassifier(_NeighbourClassifier):
         **_NeighbourClassifier._parameter_constraints,
         "n_particles": [Interval(Integral, 1, None, closed="left")],
         "kernel": [StrOptions({"exact", "orthogonal"})],
+        "expectation": [StrOptions({"cross", "shared"})],
+        "input_weight": [Interval(Real, 0, None, closed="left")],
         "n_feature_blocks": [Interval(Integral, 1, None, closed="left")],
         "update": [StrOptions({"functional", "independent"})],
         "background": [Interval(Real, 0, None, closed="left")],
@@ -363,6 +416,8 @@ class PNCAClassifier(_NeighbourClassifier):
         n_components: int = 10,
         bandwidth: float = 1.0,
         kernel: str = "exact",
+        expectation: str = "cross",
+        input_weight: float = 0.0,
         n_feature_blocks: int = 10,
         update: str = "functional",
         background: float = 0.1,
@@ -370,6 +425,7 @@ class PNCAClassifier(_NeighbourClassifier):
         module: Any = None,  # noqa: ANN401
         max_epochs: int = 100,
         learning_rate: float = 1e-3,
+        dropout: float = 0.0,
         batch_size: int | None = None,
         class_weight: dict[Any, float] | str | None = None,
         device: str = "auto",
@@ -380,6 +436,8 @@ class PNCAClassifier(_NeighbourClassifier):
         self.n_components = n_components
         self.bandwidth = bandwidth
         self.kernel = kernel
+        self.expectation = expectation
+        self.input_weight = input_weight
         self.n_feature_blocks = n_feature_blocks
         self.update = update
         self.background = background
@@ -387,6 +445,7 @@ class PNCAClassifier(_NeighbourClassifier):
         self.module = module
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
+        self.dropout = dropout
         self.batch_size = batch_size
         self.class_weight = class_weight
         self.device = device
@@ -400,6 +459,10 @@ class PNCAClassifier(_NeighbourClassifier):
 def _safe_log(weights: Tensor) -> Tensor:
     """Logarithm of class weights, of which a user may set some to zero."""
     return weights.log().clamp_min(LOG_ZERO)
+
+
+def _flat(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    return inputs.reshape(len(inputs), -1)
 
 
 def _join(chunks: list[Tensor], dim: int = 0) -> FloatArray:

@@ -28,12 +28,12 @@ class _SoftmaxClassifier(ParticleClassifier):
     def _module_head(self) -> int | None:
         return len(self.classes_)
 
-    def _evaluate(self, outputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
+    def _evaluate(self, outputs: Tensor, inputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
         losses = cross_entropy(outputs, labels, weights)
         predicted = log_mean_probabilities(outputs.detach()).argmax(dim=1)
         return Evaluation(losses.sum(), losses.detach().mean(), (predicted == labels).sum())
 
-    def _log_probabilities(self, outputs: Tensor) -> Tensor:
+    def _log_probabilities(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         return log_mean_probabilities(outputs)
 
     def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
@@ -54,6 +54,8 @@ class DNNClassifier(_SoftmaxClassifier):
         Passes over the training data.
     learning_rate : float
         Step size of Nadam.
+    dropout : float
+        Share of the inputs set to zero at random in training, anew for each network and example.
     batch_size : int or None
         Examples per step; None takes all.
     class_weight : dict, "balanced" or None
@@ -91,6 +93,7 @@ class DNNClassifier(_SoftmaxClassifier):
         module: Any = None,  # noqa: ANN401
         max_epochs: int = 100,
         learning_rate: float = 1e-3,
+        dropout: float = 0.0,
         batch_size: int | None = 20,
         class_weight: dict[Any, float] | str | None = None,
         device: str = "auto",
@@ -101,6 +104,7 @@ class DNNClassifier(_SoftmaxClassifier):
         self.module = module
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
+        self.dropout = dropout
         self.batch_size = batch_size
         self.class_weight = class_weight
         self.device = device
@@ -115,7 +119,7 @@ class EnsembleClassifier(_SoftmaxClassifier):
     ----------
     n_particles : int
         Number of networks m.
-    hidden_layer_sizes, module, max_epochs, learning_rate, batch_size
+    hidden_layer_sizes, module, max_epochs, learning_rate, dropout, batch_size
         See :class:`DNNClassifier`.
     class_weight, device, random_state, verbose
         See :class:`DNNClassifier`.
@@ -139,6 +143,7 @@ class EnsembleClassifier(_SoftmaxClassifier):
         module: Any = None,  # noqa: ANN401
         max_epochs: int = 100,
         learning_rate: float = 1e-3,
+        dropout: float = 0.0,
         batch_size: int | None = 20,
         class_weight: dict[Any, float] | str | None = None,
         device: str = "auto",
@@ -150,6 +155,7 @@ class EnsembleClassifier(_SoftmaxClassifier):
         self.module = module
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
+        self.dropout = dropout
         self.batch_size = batch_size
         self.class_weight = class_weight
         self.device = device
@@ -170,7 +176,7 @@ class BNNClassifier(EnsembleClassifier):
         ``"svgd"`` is Liu & Wang's direction. ``"as_published"`` is what the public code behind the
         PNCA paper does, and serves to reproduce it: the repulsion is reversed, and the log
         posterior is divided by the number of examples.
-    hidden_layer_sizes, module, max_epochs, learning_rate, batch_size
+    hidden_layer_sizes, module, max_epochs, learning_rate, dropout, batch_size
         See :class:`DNNClassifier`.
     class_weight, device, random_state, verbose
         See :class:`DNNClassifier`.
@@ -197,6 +203,7 @@ class BNNClassifier(EnsembleClassifier):
         module: Any = None,  # noqa: ANN401
         max_epochs: int = 100,
         learning_rate: float = 1e-3,
+        dropout: float = 0.0,
         batch_size: int | None = 20,
         class_weight: dict[Any, float] | str | None = None,
         device: str = "auto",
@@ -209,6 +216,7 @@ class BNNClassifier(EnsembleClassifier):
             module=module,
             max_epochs=max_epochs,
             learning_rate=learning_rate,
+            dropout=dropout,
             batch_size=batch_size,
             class_weight=class_weight,
             device=device,

@@ -40,6 +40,66 @@ def log_latent_kernel(a: Tensor, b: Tensor, bandwidth: float) -> Tensor:
     return -sq_distances(a, b) / bandwidth
 
 
+def neighbour_scale(points: Tensor) -> Tensor:
+    r"""Median squared distance from a point to the nearest other one: the scale of a data set.
+
+    .. math:: s = \mathrm{median}_i \min_{j:\, x_j \ne x_i} \|x_i - x_j\|^2
+
+    Parameters
+    ----------
+    points : Tensor of shape (n, p)
+        The points :math:`x_i`; copies of a point are not its neighbours.
+
+    Returns
+    -------
+    Tensor of shape ()
+        One where all points coincide.
+
+    Examples
+    --------
+    >>> neighbour_scale(torch.tensor([[0.0], [2.0], [2.0], [5.0]]))
+    tensor(4.)
+    """
+    sq_dist = sq_distances(points, points)
+    # Rounding leaves copies a little apart.
+    centred = points - points.mean(dim=0)
+    noise = 16 * torch.finfo(points.dtype).eps * centred.square().sum(dim=1).max()
+    nearest = sq_dist.masked_fill(sq_dist <= noise, torch.inf).amin(dim=1)
+    known = nearest[nearest.isfinite()]
+    return known.quantile(0.5) if len(known) else points.new_ones(())
+
+
+def log_input_factor(a: Tensor, b: Tensor, scale: Tensor | float, weight: float) -> Tensor:
+    r"""Log of the factor by which distance between inputs shrinks their kernel.
+
+    .. math:: \log f(x, x') = -\lambda \left(\frac{\|x - x'\|^2}{s} - 1\right)
+
+    A network may map an input unlike all others onto a familiar point; this factor does not let it.
+    At the distance between neighbours of the training data it is one.
+
+    Parameters
+    ----------
+    a : Tensor of shape (n_a, p)
+        Inputs :math:`x`.
+    b : Tensor of shape (n_b, p)
+        Inputs :math:`x'`.
+    scale : Tensor of shape (), or float
+        The scale :math:`s`; see :func:`neighbour_scale`.
+    weight : float
+        The weight :math:`\lambda`; zero leaves the kernel as it is.
+
+    Returns
+    -------
+    Tensor of shape (n_a, n_b)
+
+    Examples
+    --------
+    >>> log_input_factor(torch.tensor([[0.0]]), torch.tensor([[1.0], [2.0]]), scale=1.0, weight=2.0)
+    tensor([[ 0., -6.]])
+    """
+    return -weight * (sq_distances(a, b) / scale - 1)
+
+
 def log_expected_kernel(a: Tensor, b: Tensor, bandwidth: float, max_pairs: int = MAX_PAIRS) -> Tensor:
     r"""Logarithm of the expected kernel between points that are clouds of particles.
 

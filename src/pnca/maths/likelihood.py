@@ -54,4 +54,27 @@ def log_mean_probabilities(logits: Tensor) -> Tensor:
     >>> log_mean_probabilities(torch.zeros(3, 1, 2)).exp()
     tensor([[0.5000, 0.5000]])
     """
-    return logits.log_softmax(dim=2).logsumexp(dim=0) - math.log(logits.shape[0])
+    return log_mean(logits.log_softmax(dim=2))
+
+
+def log_mean(logs: Tensor) -> Tensor:
+    r"""Log of the mean over particles, from logs.
+
+    .. math:: \log \frac{1}{m} \sum_l e^{a_l}
+
+    Parameters
+    ----------
+    logs : Tensor of shape (m, ...)
+        The logarithms :math:`a_l`.
+
+    Returns
+    -------
+    Tensor of shape (...)
+
+    Examples
+    --------
+    >>> import torch
+    >>> log_mean(torch.tensor([1.0, 3.0]).log()).exp()
+    tensor(2.)
+    """
+    return logs.logsumexp(dim=0) - math.log(logs.shape[0])

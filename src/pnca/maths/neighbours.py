@@ -18,12 +18,12 @@ def leave_one_out(log_kernel: Tensor) -> Tensor:
 
     Parameters
     ----------
-    log_kernel : Tensor of shape (n, n)
+    log_kernel : Tensor of shape (..., n, n)
         :math:`\log K_{ij}` between the training points.
 
     Returns
     -------
-    Tensor of shape (n, n)
+    Tensor of shape (..., n, n)
         The same, with :math:`\log 0` on the diagonal.
 
     Examples
@@ -32,7 +32,7 @@ def leave_one_out(log_kernel: Tensor) -> Tensor:
     tensor([[0., 1.],
             [1., 0.]])
     """
-    itself = torch.eye(log_kernel.shape[0], dtype=torch.bool, device=log_kernel.device)
+    itself = torch.eye(log_kernel.shape[-1], dtype=torch.bool, device=log_kernel.device)
     return log_kernel.masked_fill(itself, LOG_ZERO)
 
 
@@ -45,7 +45,7 @@ def log_neighbour_shares(
 
     Parameters
     ----------
-    log_kernel : Tensor of shape (n_a, n)
+    log_kernel : Tensor of shape (..., n_a, n)
         :math:`\log K_{ij}`; pass it through :func:`leave_one_out` first for training points.
     background : float
         The background mass :math:`\alpha`; the shares then sum to less than one, and what
@@ -55,7 +55,7 @@ def log_neighbour_shares(
 
     Returns
     -------
-    Tensor of shape (n_a, n)
+    Tensor of shape (..., n_a, n)
 
     Examples
     --------
@@ -64,7 +64,7 @@ def log_neighbour_shares(
     """
     if log_weights is not None:
         log_kernel = log_kernel + log_weights
-    return log_kernel - _log_plus(log_kernel.logsumexp(dim=1, keepdim=True), background)
+    return log_kernel - _log_plus(log_kernel.logsumexp(dim=-1, keepdim=True), background)
 
 
 def class_log_masses(
@@ -76,7 +76,7 @@ def class_log_masses(
 
     Parameters
     ----------
-    log_kernel : Tensor of shape (n_a, n)
+    log_kernel : Tensor of shape (..., n_a, n)
         :math:`\log K_{ij}` to the training points.
     labels : Tensor of shape (n,)
         Integer classes :math:`y_j` of the training points.
@@ -87,7 +87,7 @@ def class_log_masses(
 
     Returns
     -------
-    Tensor of shape (n_a, c)
+    Tensor of shape (..., n_a, c)
 
     Examples
     --------
@@ -97,13 +97,13 @@ def class_log_masses(
     if log_weights is not None:
         log_kernel = log_kernel + log_weights
     # Sorted by class, each class is one slice: no (n_a, n, c) mask.
-    by_class = log_kernel[:, labels.argsort(stable=True)]
+    by_class = log_kernel[..., labels.argsort(stable=True)]
     counts = labels.bincount(minlength=n_classes).tolist()
     masses = [
-        part.logsumexp(dim=1) if part.shape[1] else log_kernel.new_full(part.shape[:1], LOG_ZERO)
-        for part in torch.split(by_class, counts, dim=1)
+        part.logsumexp(dim=-1) if part.shape[-1] else log_kernel.new_full(part.shape[:-1], LOG_ZERO)
+        for part in torch.split(by_class, counts, dim=-1)
     ]
-    return torch.stack(masses, dim=1)
+    return torch.stack(masses, dim=-1)
 
 
 def log_class_probabilities(log_masses: Tensor, background: float, log_prior: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ def log_class_probabilities(log_masses: Tensor, background: float, log_prior: Te
 
     Parameters
     ----------
-    log_masses : Tensor of shape (n_a, c)
+    log_masses : Tensor of shape (..., n_a, c)
         :math:`\log S_{ic}`.
     background : float
         The background mass :math:`\alpha \ge 0`.
@@ -125,7 +125,7 @@ def log_class_probabilities(log_masses: Tensor, background: float, log_prior: Te
 
     Returns
     -------
-    Tensor of shape (n_a, c)
+    Tensor of shape (..., n_a, c)
 
     Examples
     --------
@@ -135,7 +135,7 @@ def log_class_probabilities(log_masses: Tensor, background: float, log_prior: Te
     >>> log_class_probabilities(far, 0.1, torch.tensor([0.5, 0.5]).log()).exp()
     tensor([[0.5000, 0.5000]])
     """
-    total = _log_plus(log_masses.logsumexp(dim=1, keepdim=True), background)
+    total = _log_plus(log_masses.logsumexp(dim=-1, keepdim=True), background)
     if background > 0:
         log_masses = torch.logaddexp(log_masses, math.log(background) + log_prior)
     return log_masses - total
@@ -148,21 +148,21 @@ def is_isolated(log_kernel: Tensor, background: float) -> Tensor:
 
     Parameters
     ----------
-    log_kernel : Tensor of shape (n, n)
+    log_kernel : Tensor of shape (..., n, n)
         :math:`\log K_{ij}` between the training points.
     background : float
         The background mass :math:`\alpha > 0`.
 
     Returns
     -------
-    Tensor of shape (n,), bool
+    Tensor of shape (..., n), bool
 
     Examples
     --------
     >>> is_isolated(torch.tensor([[0.0, -9.0], [-9.0, 0.0]]), background=0.1)
     tensor([True, True])
     """
-    return leave_one_out(log_kernel).logsumexp(dim=1) < math.log(background)
+    return leave_one_out(log_kernel).logsumexp(dim=-1) < math.log(background)
 
 
 def _log_plus(log_mass: Tensor, background: float) -> Tensor:

@@ -43,8 +43,8 @@ def log_leave_one_out_probabilities(
 
     Parameters
     ----------
-    log_kernel : Tensor of shape (n, n)
-        :math:`\log K_{ij}` between the training points.
+    log_kernel : Tensor of shape (..., n, n)
+        :math:`\log K_{ij}` between the training points; with kernels of single particles, (m, n, n).
     labels : Tensor of shape (n,)
         Integer classes :math:`y_i`, all below ``len(log_prior)``.
     log_prior : Tensor of shape (c,)
@@ -56,7 +56,7 @@ def log_leave_one_out_probabilities(
 
     Returns
     -------
-    Tensor of shape (n, c)
+    Tensor of shape (..., n, c)
     """
     n_classes = log_prior.shape[0]
     log_masses = class_log_masses(leave_one_out(log_kernel), labels, n_classes, log_weights)
@@ -73,7 +73,7 @@ def pnca_loss(log_probabilities: Tensor, labels: Tensor, weights: Tensor) -> Ten
 
     Parameters
     ----------
-    log_probabilities : Tensor of shape (n, c)
+    log_probabilities : Tensor of shape (..., n, c)
         See :func:`log_leave_one_out_probabilities`.
     labels : Tensor of shape (n,)
         Integer classes :math:`y_i`.
@@ -83,7 +83,9 @@ def pnca_loss(log_probabilities: Tensor, labels: Tensor, weights: Tensor) -> Ten
     Returns
     -------
     Tensor of shape ()
+        Summed over leading dimensions too: particles that learn each on its own add up.
     """
-    log_correct = log_probabilities.gather(1, labels[:, None]).squeeze(1)
+    chosen = labels[:, None].expand(*log_probabilities.shape[:-1], 1)
+    log_correct = log_probabilities.gather(-1, chosen).squeeze(-1)
     # Points of weight zero may hold log 0, and 0 * log 0 would swamp the sum.
     return -(weights * log_correct.where(weights > 0, 0)).sum()

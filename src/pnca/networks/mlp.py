@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from pnca.networks.base import unflatten
 
@@ -21,6 +22,9 @@ class MLP:
     ----------
     layer_sizes : sequence of int
         Width of the input, of each hidden layer and of the output.
+    dropout : float
+        Share of the inputs set to zero at random in training, for each particle and example anew; the
+        others are scaled up to keep the mean.
 
     Examples
     --------
@@ -32,8 +36,9 @@ class MLP:
 
     prediction_dtype = torch.float64
 
-    def __init__(self, layer_sizes: Sequence[int]) -> None:
+    def __init__(self, layer_sizes: Sequence[int], *, dropout: float = 0.0) -> None:
         self.layer_sizes = tuple(layer_sizes)
+        self.dropout = dropout
         widths = zip(self.layer_sizes[:-1], self.layer_sizes[1:], strict=True)
         self.shapes = [torch.Size(s) for n_in, n_out in widths for s in ((n_in, n_out), (n_out,))]
 
@@ -52,6 +57,8 @@ class MLP:
         """Run every particle on every input: (m, p), (n, n_in) -> (m, n, n_out)."""
         tensors = unflatten(particles, self.shapes)
         hidden = inputs.expand(particles.shape[0], -1, -1)
+        if training and self.dropout:
+            hidden = functional.dropout(hidden, self.dropout)
         for layer, (weight, bias) in enumerate(zip(tensors[0::2], tensors[1::2], strict=True)):
             if layer > 0:
                 hidden = hidden.relu()
