@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH, _HEIGHT, _EDGE = 3.7, 2.9, 0.9  # inches: of a panel, and for title and legend
+_ALONE = 6.8  # inches: width of a figure of one panel
 _HANDLE = 0.7  # inches: the line before a name in the legend, and the space after it
 _MARKERS = 7
 _SPREAD = 0.15  # opacity of a band
@@ -84,7 +85,8 @@ def panels_figure(panels: Sequence[Panel], title: str, *, n_columns: int = 3) ->
         raise InvalidInputError("A figure needs at least one panel with one line.")
     columns = min(n_columns, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure = new_figure(_WIDTH * columns, _HEIGHT * rows + _EDGE, layout="constrained")
+    width = _WIDTH * columns if columns > 1 else _ALONE
+    figure = new_figure(width, _HEIGHT * rows + _EDGE, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     styles = styles_for(names)
     for panel, place in zip(panels, axes, strict=False):
@@ -97,7 +99,7 @@ def panels_figure(panels: Sequence[Panel], title: str, *, n_columns: int = 3) ->
         [handles[name] for name in names],
         names,
         loc="outside lower center",
-        ncols=_legend_columns(names, _WIDTH * columns),
+        ncols=_legend_columns(names, width),
         frameon=False,
         labelcolor=INK,
         handlelength=3.0,

@@ -487,23 +487,19 @@ def _ablation(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path) 
     ]
     found = curves(folder, models, "notmnist", count_curve, {"n_train": shown.rows[0]["n_train"]})
     n = int(shown.where(test_set="notmnist").rows[0]["n"])
-    panels = [
-        Panel(
-            title=f"{title}: notMNIST",
+    paths = []
+    for title, names in _ABLATION_PANELS.items():
+        panel = Panel(
+            title="notMNIST",
             x=THRESHOLDS,
             lines={name: found[name] for name in names if name in found},
             x_label="confidence threshold τ",
             y_label=f"of {n:,}, confidence ≥ τ",
             y_range=(-0.02 * n, 1.02 * n),
         )
-        for title, names in _ABLATION_PANELS.items()
-    ]
-    panels = [panel for panel in panels if panel.lines]
-    paths = []
-    for panel in panels:
-        name = panel.title.split(":")[0]
-        path = figures / f"{exhibit.name}_{name.lower()}.png"
-        paths.append(save_figure(panels_figure([panel], name), path))
+        if panel.lines:
+            path = figures / f"{exhibit.name}_{title.lower()}.png"
+            paths.append(save_figure(panels_figure([panel], f"Confident answers by {title.lower()}"), path))
     table = Table(
         caption=f"`PNCA (paper)` is the paper's; every other row changes what its name says. "
         f"{_repetitions(exhibit, shown).capitalize()}.",
