@@ -13,10 +13,10 @@ from pnca.experiments.answers import Answers, compress, measure
 from pnca.experiments.covid import _describe
 from pnca.experiments.store import CellResult, RunFolder, versions
 
-FIVE = ("DNN", "BNN", "Ensemble", "NCA", "PNCA (paper)")
+SIX = ("DNN", "BNN", "BNN as published", "Ensemble", "NCA", "PNCA (paper)")
 SURE, UNSURE, UNSURE_OF_TWO = 0.95, 0.3, 0.6  # confidences: above .9, below .5, and the same for two classes
 PAPERS_CONDITION = ("plain", "paper", "random")
-N, N_LETTERS, N_BONES = 100, 80, {"HAND": 40, "WRIST": 20}
+N, N_LETTERS, N_BONES = 100, 80, {"MURA_XR_HAND": 40, "WRIST": 20}
 POSITIVE, NEGATIVE = 58, 18  # of Actualmed; its other 109 negatives were not to be had
 
 Columns = Mapping[str, Any]
@@ -74,7 +74,7 @@ def mnist_run(
     path: Path,
     skills: Skills,
     *,
-    models: Sequence[str] = FIVE,
+    models: Sequence[str] = SIX,
     sizes: Sequence[int] = (100,),
     draws: int = 2,
     angles: Sequence[int] = (),
@@ -111,7 +111,7 @@ def covid_run(
     path: Path,
     skills: Skills,
     *,
-    models: Sequence[str] = FIVE,
+    models: Sequence[str] = SIX,
     conditions: Sequence[tuple[str, str, str]] = (PAPERS_CONDITION,),
     trials: int = 2,
     folds: int = 2,

@@ -38,15 +38,22 @@ def test_values__none_and_missing_are_nan():
 def test_mean__of_nothing_is_nan():
     assert np.isnan(Frame([]).mean("accuracy"))
     assert Frame([]).values("accuracy").shape == (0,)
+    assert np.isnan(Frame([{"draw": 0, "auroc": None}]).mean("auroc"))
 
 
+def test_mean__leaves_out_what_is_not_known():
+    rows = [{"draw": 0, "auroc": None}, {"draw": 1, "auroc": 0.5}, {"draw": 2, "auroc": 0.75}]
+    assert Frame(rows).mean("auroc") == 0.625
+
+
+@pytest.mark.parametrize("level", [None, 0.5, 0.99])
 @pytest.mark.parametrize("n", [2, 3, 10])
-def test_paired_interval__is_that_of_the_paired_t_test(n):
+def test_paired_interval__is_that_of_the_paired_t_test(n, level):
     rng = np.random.default_rng(n)
     common = rng.normal(size=n)  # shared by both, so that an unpaired interval would be far wider
     a, b = common + 0.1 * rng.normal(size=n), common + 0.1 * rng.normal(size=n) - 0.05
-    mean, low, high = paired_interval(a, b)
-    expected = stats.ttest_rel(a, b).confidence_interval(0.95)
+    mean, low, high = paired_interval(a, b) if level is None else paired_interval(a, b, level)
+    expected = stats.ttest_rel(a, b).confidence_interval(level or 0.95)
     assert mean == pytest.approx(a.mean() - b.mean())
     assert (low, high) == pytest.approx((expected.low, expected.high))
 

@@ -13,6 +13,7 @@ ABLATION = (
     *("PNCA (paper)", "100 d features", "30 d features", "exact", "exact + background .1"),
     *("independent", "exact independent", "exact + background .1 independent"),
 )
+NO_SECTION = {"none", "this number alone"}  # what a claim may be shown in besides a section
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -38,14 +39,23 @@ def document(runs, tmp_path_factory):
     return write_reproduction(list(runs.values()), tmp_path_factory.mktemp("documents") / "docs" / "paper.md")
 
 
+def _anchor(heading):
+    """The anchor that GitHub makes of a heading."""
+    return "#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
 def test_reproduction__links_resolve(document):
-    links = re.findall(r"\]\(([^)]*)\)", document.read_text(encoding="utf-8"))
+    text = document.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]*)\)", text)
+    anchors = [link for link in links if link.startswith("#")]
+    assert anchors
+    assert set(anchors) <= {_anchor(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
     pictures = [link for link in links if link.endswith(".png")]
     assert pictures
     for link in pictures:
         assert (document.parent / link).read_bytes().startswith(b"\x89PNG")
     # What is not a picture lies beside the document in docs/.
-    for link in set(links) - set(pictures):
+    for link in set(links) - set(pictures) - set(anchors):
         assert (DOCS / link).is_file()
 
 
@@ -73,16 +83,19 @@ def test_reproduction__lists_every_claim_with_its_criterion(document, runs):
     text = document.read_text(encoding="utf-8")
     for i, claim in enumerate(CLAIMS, start=1):
         verdict = judge(claim, runs)
+        shown_in = claim.exhibit
+        if shown_in not in NO_SECTION:
+            shown_in = f"[{shown_in}]({_anchor(shown_in)})"
         assert (
             f"{i}. **{claim.text}** ({claim.source})  \n"
             f"   **{verdict.status.capitalize()}.** {verdict.finding}  \n"
-            f"   *Criterion:* {claim.criterion} *Shown in:* {claim.exhibit}.\n"
+            f"   *Criterion:* {claim.criterion} *Shown in:* {shown_in}.\n"
         ) in text
 
 
 def test_reproduction__what_a_claim_is_shown_in_is_a_heading(document):
     headings = set(re.findall(r"^## (.*)$", document.read_text(encoding="utf-8"), re.MULTILINE))
-    shown = {claim.exhibit for claim in CLAIMS} - {"none", "this number alone"}
+    shown = {claim.exhibit for claim in CLAIMS} - NO_SECTION
     assert shown <= headings
 
 
@@ -95,7 +108,7 @@ def test_reproduction__studies_come_in_the_papers_order(document):
         "pnca reproduce mnist --data-dir DATA",
         "pnca reproduce covid --data-dir DATA",
         "pnca reproduce ablation --data-dir DATA",
-        "pnca report pnca-mnist pnca-covid pnca-ablation --out docs/paper.md",
+        f"pnca report pnca-mnist pnca-covid pnca-ablation --out {document.as_posix()}",
     ]
 
 
@@ -118,8 +131,10 @@ def test_reproduction__a_second_one_is_the_same(tmp_path, runs):
 def test_reproduction__in_the_current_folder(tmp_path, monkeypatch, runs):
     monkeypatch.chdir(tmp_path)
     document = write_reproduction([runs["covid"]], Path("covid.md"))
-    (link,) = re.findall(r"\]\(([^)]*\.png)\)", document.read_text(encoding="utf-8"))
+    text = document.read_text(encoding="utf-8")
+    (link,) = re.findall(r"\]\(([^)]*\.png)\)", text)
     assert (tmp_path / link).is_file()
+    assert "pnca report pnca-covid --out covid.md\n" in text
 
 
 @pytest.mark.parametrize("name", ["paper.html", "paper", "md"])

@@ -1,9 +1,12 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import runs
 from pnca.experiments.answers import measure
+from pnca.experiments.settings import load_exhibits
 from pnca.reports import sections
 from pnca.reports.frame import Frame
 from pnca.reports.sections import (
@@ -140,20 +143,20 @@ def _table1_skills(columns, test_set):
 
 
 def test_table_1__shows_ours_the_papers_and_the_difference(tmp_path, drawn):
-    folder = mnist_run(
-        tmp_path, _table1_skills, models=("PNCA", "BNN as published", "PNCA (paper)", "DNN"), sizes=(100, 200)
-    )
+    models = ("PNCA", "BNN as published", "PNCA (paper)", "BNN", "DNN")
+    folder = mnist_run(tmp_path, _table1_skills, models=models, sizes=(100, 200))
     section = _by_name(folder)["table1_mnist"]
     table = section.tables[0]
     assert section.title == "Table 1: Accuracy on MNIST"
-    assert table.caption == "Table 1, mean ± standard deviation over 2 draws of 100 training images."
+    assert table.caption == "Mean ± standard deviation over 2 draws of 100 training images."
     assert table.headings[1:] == [
         *("test accuracy", "paper", "difference"),
         *("rotated accuracy", "paper", "difference"),
     ]
     assert table.rows == [
         ["DNN", ".750 ± .071", ".75 ± .02", ".000", ".210 ± .014", ".17 ± .02", "+.040"],
-        ["BNN as published", ".670 ± .000", "-", "-", ".100 ± .000", "-", "-"],
+        ["BNN", ".670 ± .000", ".74 ± .02", "-.070", ".100 ± .000", ".20 ± .04", "-.100"],
+        ["BNN as published", ".670 ± .000", ".74 ± .02", "-.070", ".100 ± .000", ".20 ± .04", "-.100"],
         ["PNCA (paper)", ".670 ± .000", ".67 ± .03", ".000", ".100 ± .000", ".18 ± .03", "-.080"],
         ["PNCA", ".670 ± .000", "-", "-", ".100 ± .000", "-", "-"],
     ]
@@ -212,6 +215,7 @@ def test_figure_2__panels_hold_the_curves_of_100_images(tmp_path, drawn):
     assert (count.y_label, letters.y_label) == ("of 100, confidence ≥ τ", "of 80, confidence ≥ τ")
     assert accuracy.y_label == "accuracy where confidence ≥ τ"
     assert letters.y_range == (-0.02 * 80, 1.02 * 80)
+    assert f"fewer than {LEAST_EXAMPLES} examples does not count" in section.notes[0]
 
 
 def test_figure_4__has_a_row_for_every_size(tmp_path, drawn):
@@ -241,12 +245,12 @@ def test_rotation__panels_hold_each_draw_at_each_angle(tmp_path, drawn):
     assert list(accuracy.x) == [0, 60, 120]
     np.testing.assert_allclose(accuracy.lines["DNN"], [[0.9, 0.6, 0.3], [0.95, 0.65, 0.35]])
     np.testing.assert_allclose(ece.lines["DNN"][0], [0.6, 0.3, 0.0], atol=2e-4)  # compression moves .0002
-    assert "first 100 test images" in section.notes[0]
+    assert "100 test images, spread over the file, at each angle" in section.notes[0]
 
 
 def test_mnist__sections_of_the_paper_come_first(tmp_path, drawn):
     folder = mnist_run(tmp_path, _same(Skill()), models=("DNN",), angles=(0,))
-    assert list(_by_name(folder)) == ["figure2", "figure4", "table1_mnist", "rotation"]
+    assert list(_by_name(folder)) == ["table1_mnist", "figure2", "figure4", "rotation"]
 
 
 # Ablation
@@ -269,11 +273,13 @@ def test_ablation__table_and_a_figure_for_every_question(tmp_path, drawn):
     ]
     lines = {title: list(panels[0].lines) for title, panels in drawn.items()}
     assert lines == {
-        "Kernel": ["PNCA (paper)", "exact"],
-        "Particles": ["PNCA (paper)", "independent", "exact"],
-        "Bandwidth": ["h=1", "PNCA (paper)", "exact"],
+        "Confident answers by kernel": ["PNCA (paper)", "exact"],
+        "Confident answers by particles": ["PNCA (paper)", "independent", "exact"],
+        "Confident answers by bandwidth": ["h=1", "PNCA (paper)", "exact"],
     }
-    np.testing.assert_array_equal(drawn["Kernel"][0].lines["exact"][:, THRESHOLDS == 0.9], [[40]] * 2)
+    np.testing.assert_array_equal(
+        drawn["Confident answers by kernel"][0].lines["exact"][:, THRESHOLDS == 0.9], [[40]] * 2
+    )
 
 
 def test_ablation__a_question_without_cells_has_no_figure(tmp_path, drawn):
@@ -285,7 +291,9 @@ def test_ablation__a_question_without_cells_has_no_figure(tmp_path, drawn):
 def test_ablation__figures_show_the_same_fits_as_the_table(tmp_path, drawn):
     folder = mnist_run(tmp_path, _same(Skill()), models=("exact",), sizes=(100, 200), study="ablation")
     make_sections(folder, tmp_path)
-    assert len(drawn["Kernel"][0].lines["exact"]) == 2  # two draws of 100; those of 200 are not in the table
+    assert (
+        len(drawn["Confident answers by kernel"][0].lines["exact"]) == 2
+    )  # two draws of 100; those of 200 are not in the table
 
 
 # COVID
@@ -299,19 +307,37 @@ def _covid_skills(columns, test_set):
     return Skill(accuracy=0.5, sure=0.25)
 
 
-def test_covid_table_1__shows_fold_means_beside_the_papers_number(tmp_path, drawn):
+def test_covid_table_1__shows_the_spread_over_folds_beside_the_papers_number(tmp_path, drawn):
     folder = covid_run(tmp_path, _covid_skills, models=("DNN", "PNCA"))
     section = _by_name(folder)["table1_covid"]
     (table,) = section.tables
-    assert table.caption.startswith("Table 1, mean ± standard deviation over 2 partitions into folds")
+    assert table.caption == "Mean ± standard deviation over the folds of 2 partitions."
     dnn, pnca = table.rows
     assert table.headings[1:6] == [
         *("validation accuracy", "paper", "difference", "AUROC", "balanced accuracy")
     ]
-    # Means of folds .71 and .81; the paper has .80, without a standard deviation.
-    assert dnn[:4] == ["DNN", ".760 ± .071", ".80", "-.040"]
-    assert pnca[:4] == ["PNCA", ".760 ± .071", "-", "-"]
-    assert dnn[6:9] == [".500 ± .000", ".37 ± .02", "+.130"]
+    # Folds .70, .72, .80 and .82; the paper has .80, without a standard deviation.
+    assert dnn[:4] == ["DNN", ".760 ± .059", ".80", "-.040"]
+    assert pnca[:4] == ["PNCA", ".760 ± .059", "-", "-"]
+
+
+@pytest.mark.parametrize(("negative", "difference"), [(126, "-"), (127, "+.030")])
+def test_covid_table_1__no_difference_on_actualmed_while_negatives_are_missing(
+    tmp_path, drawn, negative, difference
+):
+    folder = covid_run(tmp_path, _same(Skill(accuracy=0.4)), models=("DNN",), negative=negative)
+    row = _rows(_by_name(folder)["table1_covid"].tables[0])["DNN"]
+    assert row["actualmed accuracy"] == (".402 ± .000" if negative == 126 else ".400 ± .000")  # 74 are right
+    assert row["paper"] == [".80", ".37 ± .02"]
+    assert row["difference"] == ["-.400", difference]
+
+
+def test_covid_table_1__the_papers_bnn_stands_beside_both(tmp_path, drawn):
+    folder = covid_run(tmp_path, _same(Skill()), models=("BNN as published", "BNN"), trials=1, folds=1)
+    rows = _rows(_by_name(folder)["table1_covid"].tables[0])
+    assert list(rows) == ["BNN", "BNN as published"]
+    for row in rows.values():
+        assert (row["paper"], row["difference"]) == ([".79", ".40 ± .04"], ["-.290", "-"])
 
 
 def test_covid_table_1__auroc_by_hand(tmp_path, drawn):
@@ -331,7 +357,7 @@ def test_covid__only_the_papers_condition_is_in_table_1_and_figure_3(tmp_path, d
         tmp_path, _covid_skills, models=("DNN",), conditions=[EQUALISED, PAPERS_CONDITION], trials=1
     )
     found = _by_name(folder)
-    assert found["table1_covid"].tables[0].rows[0][1] == ".710"
+    assert found["table1_covid"].tables[0].rows[0][1] == ".710 ± .014"
     (count,) = (panel for panel in drawn["Figure 3: COVID-19 X-rays"] if panel.title == "bone X-rays")
     np.testing.assert_array_equal(count.lines["DNN"][:, THRESHOLDS == 0.9], [[15], [15]])
 
@@ -349,46 +375,84 @@ def test_conditions__a_row_for_each_condition_and_model(tmp_path, drawn):
         "equalised, any_covid, grouped: PNCA",
     ]
     row = rows["plain, paper, random: DNN"]
-    assert (row["validation accuracy"], row["bones above .9"]) == (".760 ± .071", "25.0 %")
+    assert (row["validation accuracy"], row["bones above .9"]) == (".710 ± .014", "25.0 %")
     assert rows["equalised, any_covid, grouped: DNN"]["bones above .9"] == "50.0 %"
     assert "20 images, of which .75 positive" in section.notes[0]
     assert "16 positive of 18" in section.notes[0]
 
 
 @pytest.mark.parametrize(
-    ("trials", "counted", "accuracy"),
+    ("asked_for", "trials", "counted", "accuracy"),
     [
-        (1, "over one partition", ".700"),
-        (2, "over 2 partitions", ".750 ± .071"),
-        # The paper's own condition has more partitions than the others: the first two of each are compared.
-        (3, "over 2 partitions", ".750 ± .071"),
+        (1, 1, "over the folds of one partition.", ".710 ± .014"),
+        # The paper's own condition has more partitions than the others: the first of each are compared.
+        (1, 3, "over the folds of one partition.", ".710 ± .014"),
+        (2, 1, "over the folds of one partition.", ".710 ± .014"),
+        (2, 3, "over the folds of 2 partitions.", ".760 ± .059"),
     ],
 )
-def test_conditions__caption_counts_the_partitions_shown(tmp_path, drawn, trials, counted, accuracy):
+def test_conditions__caption_counts_the_partitions_shown(
+    tmp_path, monkeypatch, drawn, asked_for, trials, counted, accuracy
+):
+    exhibit = replace(load_exhibits("covid")["covid_conditions"], trials=asked_for)
+    monkeypatch.setattr(sections, "load_exhibits", lambda study: {exhibit.name: exhibit})
     folder = covid_run(
         tmp_path,
         _covid_skills,
         models=("DNN",),
         conditions=[PAPERS_CONDITION, EQUALISED],
         trials=trials,
-        folds=1,
     )
     (table,) = _by_name(folder)["covid_conditions"].tables
-    assert counted in table.caption
+    assert table.caption == f"Mean ± standard deviation {counted}"
     assert table.rows[0][:2] == ["plain, paper, random: DNN", accuracy]
 
 
 def test_conditions__the_papers_alone_is_no_comparison(tmp_path, drawn):
     folder = covid_run(tmp_path, _covid_skills, models=("DNN",), trials=1, folds=1)
-    assert list(_by_name(folder)) == ["figure3", "table1_covid"]
+    assert list(_by_name(folder)) == ["table1_covid", "figure3"]
 
 
 def test_figure_3__bones_by_group(tmp_path, drawn):
-    shares = {"bones": 0.5, "bones HAND": 0.25, "bones WRIST": 0.75}
-    folder = covid_run(tmp_path, lambda columns, name: Skill(sure=shares.get(name, 0.0)), models=("DNN",))
-    (table,) = _by_name(folder)["figure3"].tables
-    assert table.headings == ["model", "all (60)", "HAND (40)", "WRIST (20)"]
-    assert table.rows == [["DNN", "50.0 %", "25.0 %", "75.0 %"]]
+    shares = {"bones": 0.5, "bones MURA_XR_HAND": 0.25, "bones WRIST": 0.75}
+
+    def answer(columns):
+        # Chests lie between the bones that are sure and those that are not. A quarter of the bones have more
+        # evidence than the chests, but all of the wrists.
+        labels, known = np.arange(20) % 2, columns["model"] == "PNCA"
+        given = {"validation": answers(labels, True, 0.8, n_classes=2, evidence=2.0 if known else None)}
+        for name, n, n_more in (("bones", 60, 15), ("bones MURA_XR_HAND", 40, 10), ("bones WRIST", 20, 20)):
+            confidence = np.where(np.arange(n) < shares[name] * n, SURE, 0.6)
+            evidence = np.where(np.arange(n) < n_more, 3.0, 1.0) if known else None
+            given[name] = answers(n, True, confidence, n_classes=2, evidence=evidence)
+        return given
+
+    folder = covid_run(tmp_path, _same(Skill()), models=("DNN", "PNCA"), answer=answer)
+    sure, auroc = _by_name(folder)["figure3"].tables
+    assert sure.headings == auroc.headings == ["model", "all (60)", "MURA hands (40)", "WRIST (20)"]
+    assert "above confidence .9" in sure.caption
+    assert sure.rows == [[model, "50.0 %", "25.0 %", "75.0 %"] for model in ("DNN", "PNCA")]
+    assert "OoD AUROC" in auroc.caption
+    assert auroc.rows == [
+        ["DNN", ".50 / -", ".75 / -", ".25 / -"],
+        ["PNCA", ".50 / .75", ".75 / .75", ".25 / .00"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        ("MURA_XR_HAND", "MURA hands"),
+        ("MURA_XR_HUMERUS", "MURA upper arms"),
+        ("MURA_XR_SHOULDER", "MURA shoulders"),
+        ("UCI_SHOULDER_IMPLANT(not MURA)", "shoulder implants, not MURA"),
+    ],
+)
+def test_figure_3__groups_have_readable_names(tmp_path, monkeypatch, drawn, group, name):
+    monkeypatch.setattr(runs, "N_BONES", {group: 5})
+    folder = covid_run(tmp_path, _same(Skill()), models=("DNN",), trials=1, folds=1)
+    for table in _by_name(folder)["figure3"].tables:
+        assert table.headings == ["model", "all (5)", f"{name} (5)"]
 
 
 def _actualmed(n_true_positive, n_true_negative, positive=POSITIVE, negative=NEGATIVE):
@@ -442,7 +506,7 @@ def test_at_the_papers_mix__is_the_mean_over_folds_and_trials():
 
 
 def test_at_the_papers_mix__cannot_tell_the_recalls_apart_when_the_classes_balance():
-    rows = Frame([{"trial": 0, "accuracy": 0.7, "balanced_accuracy": 0.7}])
+    rows = Frame([{"trial": 0, "fold": 0, "accuracy": 0.7, "balanced_accuracy": 0.7}])
     assert np.isnan(at_the_papers_mix(rows, 50, 50))
 
 
@@ -468,9 +532,11 @@ def test_mnist__a_run_with_cells_missing_still_reports(tmp_path, finished):
         finished=finished,
     )
     found = make_sections(folder, tmp_path)
-    names = {section.name for section in found}
-    assert {"figure4", "rotation"} <= names
-    assert ("table1_mnist" in names) == any(row["n_train"] == 100 for row in folder.rows())
+    assert [section.name for section in found] == ["table1_mnist", "figure2", "figure4", "rotation"]
+    has_100 = any(row["n_train"] == 100 for row in folder.rows())
+    table = found[0].tables[0]
+    assert f"of {100 if has_100 else 400} training images." in table.caption
+    assert all((row[2] == "-") is not has_100 for row in table.rows)
     for path in (path for section in found for path in section.figures):
         assert path.read_bytes().startswith(b"\x89PNG")
 
@@ -503,9 +569,30 @@ def test_covid__a_run_of_other_conditions_shows_those_alone(tmp_path):
     assert list(_by_name(folder)) == ["covid_conditions"]
 
 
-def test_mnist__a_size_that_no_exhibit_shows_is_left_out(tmp_path):
-    folder = mnist_run(tmp_path, _same(Skill()), models=("DNN",), sizes=(50,), angles=(0,))
-    assert make_sections(folder, tmp_path) == []
+def test_mnist__a_run_of_another_size_alone_is_shown_without_the_papers_numbers(tmp_path, drawn):
+    folder = mnist_run(tmp_path, _same(Skill()), models=("DNN",), sizes=(50,), angles=(0, 60))
+    found = _by_name(folder)
+    assert list(found) == ["table1_mnist", "figure2", "figure4", "rotation"]
+    table = found["table1_mnist"].tables[0]
+    assert table.caption == "Mean ± standard deviation over 2 draws of 50 training images."
+    assert table.rows == [["DNN", ".500 ± .000", "-", "-", ".500 ± .000", "-", "-"]]
+    assert {panel.title.split(", ")[-1] for panels in drawn.values() for panel in panels} == {"n = 50"}
+
+
+def test_mnist__another_size_beside_an_exhibits_own_is_left_out(tmp_path, drawn):
+    folder = mnist_run(tmp_path, _same(Skill()), models=("DNN",), sizes=(50, 100), angles=(0, 60))
+    table = _by_name(folder)["table1_mnist"].tables[0]
+    assert table.caption == "Mean ± standard deviation over 2 draws of 100 training images."
+    assert table.rows[0][2] == ".75 ± .02"
+    assert {panel.title.split(", ")[-1] for panels in drawn.values() for panel in panels} == {"n = 100"}
+
+
+def test_ablation__of_another_size_alone(tmp_path, drawn):
+    models = ("PNCA (paper)", "exact")
+    folder = mnist_run(tmp_path, _same(Skill()), models=models, sizes=(50,), study="ablation")
+    (section,) = make_sections(folder, tmp_path)
+    assert "2 draws of 50 training images." in section.tables[0].caption
+    assert len(drawn["Confident answers by kernel"][0].lines["exact"]) == 2
 
 
 def test_mnist__a_model_that_no_exhibit_shows_is_left_out(tmp_path):
