@@ -26,6 +26,8 @@ def make(name, **settings):
         "PNCA orthogonal": {"kernel": "orthogonal", "background": 0.0},
         "PNCA shared": {"expectation": "shared", "input_weight": 0.5, "dropout": 0.2},
     }.get(name, {})
+    if settings.get("module") is not None:
+        variant = {**variant, "dropout": 0.0}  # it is for the built-in layers
     return classes[name](**{**SMALL, **particles, **variant, **settings})
 
 

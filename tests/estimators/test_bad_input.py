@@ -121,7 +121,8 @@ def test_fit__more_classes_than_examples_in_a_batch_is_ordinary_for_softmax_mode
     assert model.predict_proba(X).shape == (20, 5)
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name != "PNCA"])
+# With a background, what runs away to infinity has no mass and a finite loss: that is warned of instead.
+@pytest.mark.parametrize("name", [name for name in ALL if name not in ("PNCA", "PNCA shared")])
 def test_fit__divergence_is_reported_and_not_returned_as_nan(name):
     with pytest.raises(ArithmeticError, match="lower learning_rate, or scale the inputs"):
         make(name, learning_rate=1e30, max_epochs=50).fit(X * 1e15, Y)

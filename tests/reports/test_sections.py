@@ -204,7 +204,7 @@ def test_figure_2__panels_hold_the_curves_of_100_images(tmp_path, drawn):
     folder = mnist_run(tmp_path, skills, models=("DNN", "PNCA"), sizes=(100, 200), draws=3)
     section = _by_name(folder)["figure2"]
     assert section.figures == [tmp_path / "figure2.png"]
-    accuracy, count, letters = drawn["Figure 2: MNIST, 100 training images"]
+    accuracy, count, letters = drawn["Figure 2: MNIST"]
     rotated = "MNIST rotated by 60°, n = 100"
     assert [panel.title for panel in (accuracy, count, letters)] == [rotated, rotated, "notMNIST, n = 100"]
     at = THRESHOLDS == 0.9

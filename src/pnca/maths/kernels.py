@@ -72,7 +72,7 @@ def neighbour_scale(points: Tensor) -> Tensor:
 def log_input_factor(a: Tensor, b: Tensor, scale: Tensor | float, weight: float) -> Tensor:
     r"""Log of the factor by which distance between inputs shrinks their kernel.
 
-    .. math:: \log f(x, x') = -\lambda \left(\frac{\|x - x'\|^2}{s} - 1\right)
+    .. math:: \log f(x, x') = \lambda \left(1 - \frac{\|x - x'\|^2}{s}\right)
 
     A network may map an input unlike all others onto a familiar point; this factor does not let it.
     At the distance between neighbours of the training data it is one.
@@ -97,7 +97,7 @@ def log_input_factor(a: Tensor, b: Tensor, scale: Tensor | float, weight: float)
     >>> log_input_factor(torch.tensor([[0.0]]), torch.tensor([[1.0], [2.0]]), scale=1.0, weight=2.0)
     tensor([[ 0., -6.]])
     """
-    return -weight * (sq_distances(a, b) / scale - 1)
+    return weight * (1 - sq_distances(a, b) / scale)
 
 
 def log_expected_kernel(a: Tensor, b: Tensor, bandwidth: float, max_pairs: int = MAX_PAIRS) -> Tensor:

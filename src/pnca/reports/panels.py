@@ -113,7 +113,7 @@ def _legend_columns(names: Sequence[str], width: float) -> int:
     entry = max(text_width(name, 9) for name in names) + _HANDLE
     most = max(1, min(len(names), int(width / entry)))
     n_rows = math.ceil(len(names) / most)
-    return math.ceil(len(names) / n_rows)  # no row with a single name left over
+    return math.ceil(len(names) / n_rows)  # as even as can be
 
 
 def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, ModelStyle]) -> None:
@@ -125,7 +125,8 @@ def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, ModelStyle]) -> None:
         options = {**styles[name].line_options(), "markersize": 5}
         axes.plot(x, mean, label=name, markevery=(start % step, step), **options)
         axes.fill_between(x, mean - sd, mean + sd, color=styles[name].color, alpha=_SPREAD, linewidth=0)
-    axes.set_xlim(x.min() - 0.02 * np.ptp(x), x.max() + 0.02 * np.ptp(x))
+    margin = 0.02 * (np.ptp(x) or 1)
+    axes.set_xlim(x.min() - margin, x.max() + margin)
     axes.set_title(panel.title, loc="left", fontsize=10, color=INK)
     axes.set_xlabel(panel.x_label, color=INK, fontsize=9)
     axes.set_ylabel(panel.y_label, color=INK, fontsize=9)

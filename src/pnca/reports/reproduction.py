@@ -1,7 +1,7 @@
 """One document about several runs: every claim of the paper, then every table and figure."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +57,14 @@ def write_reproduction(folders: Sequence[RunFolder], document: Path) -> Path:
     figures = document.parent / document.stem
     make_folder(figures)
     studies = [name for name in _ORDER if name in runs]
-    pages = [_introduction([runs[study].read_run() for study in studies], document), _claims_page(runs)]
+    sections = {study: make_sections(runs[study], figures) for study in studies}
+    headings = {section.title for made in sections.values() for section in made}
+    pages = [
+        _introduction([runs[study].read_run() for study in studies], document),
+        _claims_page(runs, headings),
+    ]
     for study in studies:
-        pages += [section.markdown(document.parent) for section in make_sections(runs[study], figures)]
+        pages += [section.markdown(document.parent) for section in sections[study]]
         made = provenance(runs[study].read_run(), runs[study].n_done())
         pages.append(made.replace("## How", f"## {study}: how"))
     return write_text(document, "\n".join(pages))
@@ -73,7 +78,7 @@ def _introduction(runs: Sequence[Mapping[str, Any]], document: Path) -> str:
     )
 
 
-def _claims_page(runs: dict[str, RunFolder]) -> str:
+def _claims_page(runs: Mapping[str, RunFolder], headings: Collection[str]) -> str:
     verdicts = [judge(claim, runs) for claim in CLAIMS]
     counts = Counter(verdict.status for verdict in verdicts)
     total = ", ".join(f"{counts[status]} {status}" for status in (CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE))
@@ -82,7 +87,7 @@ def _claims_page(runs: dict[str, RunFolder]) -> str:
         lines += [
             f"{i}. **{claim.text}** ({claim.source})  ",
             f"   **{verdict.status.capitalize()}.** {verdict.finding}  ",
-            f"   *Criterion:* {claim.criterion} *Shown in:* {_link(claim.exhibit)}.",
+            f"   *Criterion:* {claim.criterion} *Shown in:* {_link(claim.exhibit, headings)}.",
             "",
         ]
     lines += [
@@ -93,9 +98,9 @@ def _claims_page(runs: dict[str, RunFolder]) -> str:
     return "\n".join(lines)
 
 
-def _link(heading: str) -> str:
+def _link(heading: str, headings: Collection[str]) -> str:
     """Link to a section of this document, if it has one of that name, as Markdown viewers make anchors."""
-    if ":" not in heading and heading != "PNCA with one thing changed at a time":
+    if heading not in headings:
         return heading
     kept = "".join(c for c in heading.lower() if c.isalnum() or c in " -")
     return f"[{heading}](#{kept.replace(' ', '-')})"

@@ -350,7 +350,10 @@ def _conditions(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path
                     name = f"{features}, {labels}, {folds}: {model}"
                     rows.append([name, *_condition_measures(given.where(model=model))])
     # The paper's own condition alone would be Table 1 again.
-    if len(frame.unique("features")) * len(frame.unique("labels")) * len(frame.unique("folds")) < 2:
+    if (
+        not rows
+        or len(frame.unique("features")) * len(frame.unique("labels")) * len(frame.unique("folds")) < 2
+    ):
         return []
     table = Table(
         caption=f"{_repetitions(exhibit, shown).capitalize()}.",
@@ -459,8 +462,9 @@ def at_the_papers_mix(given: Frame, positive: int, negative: int) -> float:
 
     Examples
     --------
-    >>> rows = [{"trial": 0, "accuracy": 0.75, "balanced_accuracy": 0.5}]  # 75 of 100 positive, all called so
-    >>> round(at_the_papers_mix(Frame(rows), 75, 25), 4) == round(75 / (75 + PAPER_NEGATIVES), 4)
+    >>> # 75 of 100 images are positive, and all are called so
+    >>> row = {"trial": 0, "fold": 0, "accuracy": 0.75, "balanced_accuracy": 0.5}
+    >>> round(at_the_papers_mix(Frame([row]), 75, 25), 4) == round(75 / (75 + PAPER_NEGATIVES), 4)
     True
     """
     accuracy, balanced = given.mean("accuracy"), given.mean("balanced_accuracy")
@@ -527,8 +531,13 @@ def _condition(exhibit: Exhibit) -> dict[str, object]:
 def _of_exhibit(exhibit: Exhibit, frame: Frame) -> Frame:
     """The rows that an exhibit shows: its condition, and its numbers of training images."""
     given = frame.where(**_condition(exhibit))
-    asked_for = [row for row in given if row.get("n_train") in exhibit.train_sizes]
-    return Frame(asked_for or given)  # a run may have other sizes alone
+    if not exhibit.train_sizes:
+        return given
+    sizes = set(given.unique("n_train"))
+    shown = sizes & set(exhibit.train_sizes) or sizes  # a run may have other sizes alone
+    if exhibit.kind in ("table", "ablation") and shown:
+        shown = {min(shown)}  # these have one row a model
+    return Frame(row for row in given if row["n_train"] in shown)
 
 
 def _is_the_papers(exhibit: Exhibit, shown: Frame) -> bool:
