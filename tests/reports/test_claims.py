@@ -354,11 +354,11 @@ def test_claim__most_right_when_sure_ignores_rivals_that_are_never_sure(tmp_path
     assert "NCA -" in verdict.finding
 
 
-@pytest.mark.parametrize(("n_sure", "status"), [(1, NOT_TESTABLE), (2, CONFIRMED)])
-def test_claim__two_draws_with_a_value_are_needed(tmp_path, n_sure, status):
+@pytest.mark.parametrize(("model", "status"), [("NCA", CONFIRMED), (PNCA, NOT_CONFIRMED)])
+def test_claim__who_is_sure_in_one_draw_alone_is_never_sure(tmp_path, model, status):
     def skills(columns, test_set):
         skill = _mnist_world(columns, test_set)
-        unsure = (columns["model"], test_set) == ("NCA", "rotated") and columns["draw"] >= n_sure
+        unsure = (columns["model"], test_set) == (model, "rotated") and columns["draw"] >= 1
         return replace(skill, sure=0.0) if unsure else skill
 
     run = _make_run(tmp_path / "run", "mnist", skills=skills, sizes=(100,))
