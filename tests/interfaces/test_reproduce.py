@@ -147,7 +147,11 @@ def fails_with(arguments, tmp_path):
         (["reproduce", "mnist", "--data-dir", "{empty}", "--models", "DNN,SVM"], "Unknown models ['SVM']"),
         (["reproduce", "mnist", "--train-sizes", "ten"], "whole numbers such as 100,200"),
         (["reproduce", "mnist", "--scheduler", "tcp://host:1"], "--engine dask"),
-        (["reproduce", "ablation", "--backbone", "timm:resnet50"], "--backbone and --weights are for covid"),
+        (
+            ["reproduce", "ablation", "--backbone", "timm:resnet50"],
+            "--backbone, --weights and --scale are for covid",
+        ),
+        (["reproduce", "covid", "--data-dir", "{empty}", "--download"], "cannot be downloaded"),
         (["report", "{empty}"], "holds no run.json"),
     ],
 )
