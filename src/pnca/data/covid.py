@@ -232,9 +232,8 @@ def load_covid_features(data_dir: str | Path, variant: Variant = "plain") -> Cov
     if not path.is_file():
         raise MissingDataError(
             f"{path} is not there. These features are not published: compute your own from the images, on "
-            "the "
-            "command line with --backbone. "
-            f"Chest X-rays: {_COVID_CHESTXRAY_ADVICE} Actualmed: {_ACTUALMED_ADVICE} {_MURA_ADVICE}"
+            f"the command line with --backbone. Chest X-rays: {_COVID_CHESTXRAY_ADVICE} Actualmed: "
+            f"{_ACTUALMED_ADVICE} {_MURA_ADVICE}"
         )
     check_file(path, digest=sha256)
     arrays = read_npz(path, _FEATURE_KEYS)

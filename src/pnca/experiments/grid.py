@@ -134,8 +134,7 @@ def _run_once(cells: Sequence[C], work: Work[C, D], data: D, engine: Engine) -> 
         except Exception as error:
             raise WorkersLostError(
                 f"The workers died ({type(error).__name__}), perhaps for want of memory or disk space. "
-                "Finished "
-                "cells are kept: continue with --resume, and fewer --jobs if memory was short."
+                "Finished cells are kept: continue with --resume, and fewer --jobs if memory was short."
             ) from error
 
 

@@ -277,12 +277,9 @@ def _distributions_help(folder: RunFolder) -> Verdict:
     holds = rise[2] <= 0.01
     reason = (
         "All of these compare distributions, and the exact kernel between them is as sure of letters as "
-        "other models "
-        "are. The caution comes from the error of the random features, a floor of spurious similarity to "
-        "every "
-        "training image, and lessens as more features make the error smaller. An explicit background mass "
-        "brings "
-        "it back."
+        "other models are. The caution comes from the error of the random features, a floor of spurious "
+        "similarity to every training image, and lessens as more features make the error smaller. An "
+        "explicit background mass brings it back."
     )
     finding = f"notMNIST above .9: {_shares(frame, shown)}." + ("" if holds else f" {reason}")
     return _verdict(holds, finding)
@@ -330,8 +327,7 @@ def _all_near_80(folder: RunFolder) -> Verdict:
     majority = data["train_positive"] / data["train"]
     finding = (
         f"{_numbers(accuracy)}. Always answering COVID scores {number(majority, 2)}, so accuracy says "
-        "little; "
-        f"AUROC: {_numbers(auroc)}."
+        f"little; AUROC: {_numbers(auroc)}."
     )
     return _verdict(holds, finding)
 
@@ -359,8 +355,7 @@ def _inaccurate_on_actualmed(folder: RunFolder) -> Verdict:
     if (missing := PAPER_NEGATIVES - data["actualmed_negative"]) > 0:
         finding = (
             f"{missing} of the {PAPER_NEGATIVES} negative images were not to be had, and accuracy there is "
-            "mostly "
-            "accuracy on negatives."
+            "mostly accuracy on negatives."
         )
         return Verdict(status=NOT_TESTABLE, finding=finding)
     frame = _rows(folder, **_PAPERS_CONDITION, test_set="actualmed")
@@ -467,8 +462,7 @@ CLAIMS = (
     ),
     Claim(
         text="Comparing inputs as distributions in the latent space is what lets a neighbour classifier "
-        "quantify "
-        "its uncertainty.",
+        "quantify its uncertainty.",
         source="Sections 1 and 2.2",
         criterion="With the exact kernel between the same distributions, the share of notMNIST above .9 "
         "rises by less than .01.",
@@ -480,8 +474,7 @@ CLAIMS = (
         text="Learning the distribution over parameters by functional gradient descent is worth it.",
         source="Section 2.3",
         criterion="With one of three kernels they are better than plain gradients in accuracy, NLL or "
-        "confident "
-        "answers on notMNIST, and with none worse.",
+        "confident answers on notMNIST, and with none worse.",
         exhibit="PNCA with one thing changed at a time",
         study="ablation",
         test=_functional_gradient_helps,
@@ -528,8 +521,7 @@ CLAIMS = (
     ),
     Claim(
         text="On three example X-rays all models are right on the first, BNN and PNCA are more cautious "
-        "than the DNN "
-        "on the second, and only PNCA on the third.",
+        "than the DNN on the second, and only PNCA on the third.",
         source="Figure 1",
         criterion="-",
         exhibit="none",

@@ -38,8 +38,7 @@ _GROUP_NAMES = {
 _SPREAD = "Lines are means, bands one standard deviation over "
 _TOO_FEW = (
     f"An accuracy over fewer than {LEAST_EXAMPLES} examples does not count, and a point is drawn where at "
-    "least half "
-    "of the repetitions have a value."
+    "least half of the repetitions have a value."
 )
 _ABLATION_PANELS = {
     "Kernel": [
@@ -365,10 +364,9 @@ def _conditions(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path
     note = (
         f"Labels `paper`: {_counts(folder, 'train')} images, of which {number(share, 2)} positive, the "
         f"accuracy of always answering COVID. Labels `any_covid`: X-rays alone, {positive} positive of "
-        f"{n_xrays}. "
-        "Folds `grouped` never split a patient, so no model has seen the patient it is asked about. Compare "
-        "Actualmed on equalised features: on the plain ones most positive images had other processing than "
-        "the negative ones."
+        f"{n_xrays}. Folds `grouped` never split a patient, so no model has seen the patient it is asked "
+        "about. Compare Actualmed on equalised features: on the plain ones most positive images had other "
+        "processing than the negative ones."
     )
     return [Section(name=exhibit.name, title=_title(exhibit), tables=[table], notes=[note])]
 
@@ -429,14 +427,12 @@ def _actualmed_notes(folder: RunFolder, shown: Frame) -> list[str]:
     missing, n, n_paper = PAPER_NEGATIVES - negative, positive + negative, positive + PAPER_NEGATIVES
     return [
         f"**Actualmed is incomplete here.** {missing} of its {PAPER_NEGATIVES} negative images were not to "
-        "be had, "
-        f"and the {negative} that were are not a random sample. Always answering COVID scores "
-        f"{number(here, 2)} "
-        f"on these {n} images and {number(there, 2)} on the paper's {n_paper}, so the accuracies cannot be "
-        "compared with the paper's, and the curves over confidence are those of mostly positive images. With "
-        f"each class's own accuracy at the paper's mix of {positive} and {PAPER_NEGATIVES}: "
-        f"{', '.join(mixed)}; "
-        "this assumes that the missing negatives are like the few at hand."
+        f"be had, and the {negative} that were are not a random sample. Always answering COVID scores "
+        f"{number(here, 2)} on these {n} images and {number(there, 2)} on the paper's {n_paper}, so the "
+        "accuracies cannot be compared with the paper's, and the curves over confidence are those of mostly "
+        f"positive images. With each class's own accuracy at the paper's mix of {positive} and "
+        f"{PAPER_NEGATIVES}: {', '.join(mixed)}; this assumes that the missing negatives are like the few at "
+        "hand."
     ]
 
 
