@@ -50,20 +50,26 @@ def prepare_folder(path: str | Path, marker: str) -> Path:
     return folder
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, advice: str = "name another folder") -> Path:
     """Make a folder and those above it, if they are not there.
 
     Parameters
     ----------
     folder : Path
         Which.
+    advice : str
+        What to do if it cannot be made.
+
+    Returns
+    -------
+    Path
+        The folder, which exists.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInputError(
-            f"{folder} cannot be made ({error.strerror}); name another folder."
-        ) from error
+        raise InvalidInputError(f"{folder} cannot be made ({error.strerror}); {advice}.") from error
+    return folder
 
 
 def write_atomically(path: str | Path, write: Callable[[Path], None]) -> Path:

@@ -1,7 +1,6 @@
 import base64
 import hashlib
 import io
-import socket
 import sys
 import tarfile
 
@@ -15,27 +14,6 @@ from pnca.exceptions import CorruptDataError, MissingDataError, MissingExtraErro
 
 ARCHIVE = "notMNIST_small.tar.gz"
 PER_LETTER = 3
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    folder = tmp_path / "cache"
-    monkeypatch.setenv("PNCA_CACHE_DIR", str(folder))
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def no_network(monkeypatch):
-    def refuse(*_):
-        pytest.fail("a test tried to reach the network")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (path := tmp_path / "data").mkdir()
-    return path
 
 
 def png(pixels, mode="L"):

@@ -54,6 +54,7 @@ def assert_same_answers(one, other):
 RUN = {
     **{key: "" for key in ("study", "options", "protocol", "seeds", "versions", "hardware", "engine")},
     "cells": ["b", "a", "c"],
+    "failed": {},
     "sessions": [],
 }
 

@@ -18,8 +18,8 @@ from urllib.request import urlopen
 import numpy as np
 from numpy.typing import NDArray
 
-from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError
-from pnca.files import cache_folder, write_atomically
+from pnca.exceptions import CorruptDataError, MissingDataError
+from pnca.files import cache_folder, make_folder, write_atomically
 
 Say = Callable[[str], None]
 """Receives one line of news for the user."""
@@ -213,14 +213,7 @@ def folders_to_search(data_dir: str | Path | None, name: str) -> list[Path]:
 
 def make_cache_folder(name: str) -> Path:
     """Make a folder in the cache and return it."""
-    folder = cache_folder() / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInputError(
-            f"{folder} cannot be made ({error.strerror}); set PNCA_CACHE_DIR to a folder you may write to."
-        ) from error
-    return folder
+    return make_folder(cache_folder() / name, "set PNCA_CACHE_DIR to a folder you may write to")
 
 
 def missing_data(name: str, *, looked_for: str, folders: Iterable[Path], advice: str) -> MissingDataError:

@@ -165,15 +165,15 @@ class _NeighbourClassifier(ParticleClassifier):
         if self.input_weight:
             self.support_inputs_ = inputs
         if self.background > 0:
-            self._warn_if_isolated()
+            self._warn_if_isolated(inputs)
 
-    def _warn_if_isolated(self) -> None:
+    def _warn_if_isolated(self, inputs: NDArray[np.float32]) -> None:
         """Where kernel mass underflows there is no gradient, and the background alone decides."""
         step = -(-self.n_samples_fit_ // 300)  # a few hundred examples tell
         some = torch.from_numpy(self.support_embeddings_[:, ::step])  # (m, at most 300, d)
-        inputs = torch.from_numpy(self.support_inputs_[::step]).double() if self.input_weight else some[0]
+        x = torch.from_numpy(inputs[::step]).double()
         background = self._background_among(some.shape[1])
-        log_kernel = self._log_kernel(some, some, inputs, inputs)
+        log_kernel = self._log_kernel(some, some, x, x)
         isolated = is_isolated(log_kernel, background).double().mean().item()
         if isolated > 0.5:
             warnings.warn(
@@ -236,11 +236,14 @@ class _NeighbourClassifier(ParticleClassifier):
         return log_expected_kernel(a, b, self.bandwidth)
 
     def _log_kernel_to_support(self, outputs: Tensor, inputs: Tensor) -> Tensor:
-        if self.input_weight and not hasattr(self, "support_inputs_"):
-            raise InvalidInputError("input_weight was set after the fit; fit again.")
-        support = torch.from_numpy(self.support_inputs_).to(inputs) if self.input_weight else inputs
         embeddings = torch.from_numpy(self.support_embeddings_).to(outputs)
-        return self._log_kernel(outputs, embeddings, inputs, support)
+        if not self.input_weight:
+            return self._log_latent_kernel(outputs, embeddings)
+        if not hasattr(self, "support_inputs_"):
+            raise InvalidInputError("input_weight was set after the fit; fit again.")
+        return self._log_kernel(
+            outputs, embeddings, inputs, torch.from_numpy(self.support_inputs_).to(inputs)
+        )
 
     def _log_weights(self, like: Tensor) -> Tensor:
         return _safe_log(torch.from_numpy(self.class_weight_[self.support_labels_]).to(like))

@@ -1,16 +1,14 @@
 """The paper's first experiment in small: digits, digits rotated, and letters."""
 
-import platform
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pnca import __version__, evaluation
+from pnca import evaluation
 from pnca.data import ShiftExperiment
 from pnca.estimators import (
     BNNClassifier,
@@ -21,6 +19,7 @@ from pnca.estimators import (
     paper_settings,
 )
 from pnca.estimators.base import ParticleClassifier
+from pnca.experiments.store import versions
 
 #: The three test sets of the demo: familiar, shifted, foreign.
 TEST_SETS = ("digits", "rotated", "letters")
@@ -187,11 +186,7 @@ def record(
             "random_state": random_state,
             "test_sets": list(TEST_SETS),
         },
-        "versions": {
-            "python": platform.python_version(),
-            "pnca": __version__,
-            **{name: version(name) for name in ("torch", "numpy", "scikit-learn")},
-        },
+        "versions": versions(),
         "models": {
             result.name: {
                 "settings": result.settings,

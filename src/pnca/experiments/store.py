@@ -31,7 +31,10 @@ from pnca.experiments.answers import Answers
 from pnca.files import prepare_folder, write_atomically, write_json, write_text
 
 RUN_FILE = "run.json"
-_RUN_KEYS = {"study", "options", "protocol", "seeds", "versions", "hardware", "engine", "cells", "sessions"}
+_RUN_KEYS = {
+    *("study", "options", "protocol", "seeds", "versions", "hardware", "engine"),
+    *("cells", "failed", "sessions"),
+}
 _PARTS = ("compact", "labels", "evidence")
 
 # What numpy, zipfile and json raise for a file that is cut short, altered or something else.
@@ -308,9 +311,11 @@ class RunFolder:
 
     def write_tables(self) -> None:
         """Write ``results.jsonl`` and ``timings.jsonl`` from the cells."""
-        seconds = [{**r.columns, **r.details["seconds"]} for r in self.results(test_sets=())]
-        write_json_lines(self.path / "results.jsonl", self.rows())
-        write_json_lines(self.path / "timings.jsonl", seconds)
+        results = list(self.results(test_sets=()))
+        write_json_lines(self.path / "results.jsonl", [row for r in results for row in r.rows()])
+        write_json_lines(
+            self.path / "timings.jsonl", [{**r.columns, **r.details["seconds"]} for r in results]
+        )
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:

@@ -54,8 +54,7 @@ def write_reproduction(folders: Sequence[RunFolder], document: Path) -> Path:
     runs = {folder.read_run()["study"]: folder for folder in folders}
     if len(runs) < len(folders):
         raise InvalidInputError("Two of these folders hold runs of the same study; name one of each.")
-    figures = document.parent / document.stem
-    make_folder(figures)
+    figures = make_folder(document.parent / document.stem)
     studies = [name for name in _ORDER if name in runs]
     sections = {study: make_sections(runs[study], figures) for study in studies}
     headings = {section.title for made in sections.values() for section in made}

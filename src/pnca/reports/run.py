@@ -42,8 +42,7 @@ def write_report(folder: RunFolder) -> Written:
     Written
         Figures in ``figures/``, each table as Markdown and LaTeX, and ``report.md`` with all of them.
     """
-    figures = folder.path / "figures"
-    make_folder(figures)
+    figures = make_folder(folder.path / "figures")
     sections = make_sections(folder, figures)
     files = [path for section in sections for path in section.figures]
     for section in sections:

@@ -154,12 +154,9 @@ def _more_measures(exhibit: Exhibit, frame: Frame) -> Table:
     """What accuracy does not show, for every number of training images."""
     rows = []
     for n_train in sorted(frame.unique("n_train")):
-        for model in _models(exhibit, frame.where(n_train=n_train)):
-            sets = {
-                name: frame.where(n_train=n_train, model=model, test_set=name)
-                for name in ("test", "rotated", "notmnist")
-            }
-            rows.append([f"{model}, n = {n_train}", *_measures_of(sets)])
+        given = frame.where(n_train=n_train)
+        for model in _models(exhibit, given):
+            rows.append([f"{model}, n = {n_train}", *_measures_of(given.where(model=model))])
     return Table(
         caption="Calibration, shift and foreign inputs, for every number of training images.",
         headings=["model", *_MEASURES],
@@ -173,8 +170,8 @@ _MEASURES = (
 )
 
 
-def _measures_of(sets: dict[str, Frame]) -> list[str]:
-    test, rotated, letters = sets["test"], sets["rotated"], sets["notmnist"]
+def _measures_of(given: Frame) -> list[str]:
+    test, rotated, letters = (given.where(test_set=name) for name in ("test", "rotated", "notmnist"))
     return [
         mean_sd(test.values("accuracy")),
         mean_sd(test.values("nll"), 2),
@@ -217,15 +214,23 @@ def _confidence_panel(
     where = {} if n_train is None else {"n_train": n_train}
     measure = accuracy_curve if curve == "accuracy" else count_curve
     lines = curves(folder, _models(exhibit, shown), test_set, measure, _condition(exhibit) | where)
-    n = int(shown.where(test_set=test_set, **where).rows[0]["n"])
     size = "" if n_train is None else f", n = {n_train}"
+    title = f"{_SET_NAMES.get(test_set, test_set)}{size}"
+    if curve == "accuracy":
+        return _threshold_panel(title, lines, "accuracy where confidence ≥ τ", top=1)
+    n = int(shown.where(test_set=test_set, **where).rows[0]["n"])
+    return _threshold_panel(title, lines, f"of {n:,}, confidence ≥ τ", top=n)
+
+
+def _threshold_panel(title: str, lines: dict[str, NDArray[np.float64]], y_label: str, top: int) -> Panel:
+    """Something from 0 to its top against the confidence threshold."""
     return Panel(
-        title=f"{_SET_NAMES.get(test_set, test_set)}{size}",
+        title=title,
         x=THRESHOLDS,
         lines=lines,
         x_label="confidence threshold τ",
-        y_label="accuracy where confidence ≥ τ" if curve == "accuracy" else f"of {n:,}, confidence ≥ τ",
-        y_range=(-0.02, 1.02) if curve == "accuracy" else (-0.02 * n, 1.02 * n),
+        y_label=y_label,
+        y_range=(-0.02 * top, 1.02 * top),
     )
 
 
@@ -478,26 +483,14 @@ def _ablation(exhibit: Exhibit, folder: RunFolder, frame: Frame, figures: Path) 
     models = _models(exhibit, shown)
     if not models:
         return []
-    rows = [
-        [
-            model,
-            *_measures_of({s: shown.where(model=model, test_set=s) for s in ("test", "rotated", "notmnist")}),
-        ]
-        for model in models
-    ]
+    rows = [[model, *_measures_of(shown.where(model=model))] for model in models]
     found = curves(folder, models, "notmnist", count_curve, {"n_train": shown.rows[0]["n_train"]})
     n = int(shown.where(test_set="notmnist").rows[0]["n"])
     paths = []
     for title, names in _ABLATION_PANELS.items():
-        panel = Panel(
-            title="notMNIST",
-            x=THRESHOLDS,
-            lines={name: found[name] for name in names if name in found},
-            x_label="confidence threshold τ",
-            y_label=f"of {n:,}, confidence ≥ τ",
-            y_range=(-0.02 * n, 1.02 * n),
-        )
-        if panel.lines:
+        lines = {name: found[name] for name in names if name in found}
+        if lines:
+            panel = _threshold_panel(_SET_NAMES["notmnist"], lines, f"of {n:,}, confidence ≥ τ", top=n)
             path = figures / f"{exhibit.name}_{title.lower()}.png"
             paths.append(save_figure(panels_figure([panel], f"Confident answers by {title.lower()}"), path))
     table = Table(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pnca.exceptions import CorruptDataError, InvalidInputError
-from pnca.files import cache_folder, write_atomically
+from pnca.files import cache_folder, make_folder, write_atomically
 from pnca.vision.base import Backbone
 from pnca.vision.images import Preprocessing, prepare_image, read_bytes
 
@@ -125,14 +125,7 @@ def _folder(backbone: Backbone, preprocessing: Preprocessing, cache_dir: str | P
     """Make the folder for one network and one preprocessing."""
     root = cache_folder() / "features" if cache_dir is None else Path(cache_dir)
     folder = root / sha256(f"{backbone.key}\n{preprocessing.key}".encode()).hexdigest()[:32]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInputError(
-            f"The cache folder {folder} cannot be made ({error.strerror}): "
-            "pass another cache_dir, or cache=False."
-        ) from error
-    return folder
+    return make_folder(folder, "pass another cache_dir for the features, or cache=False")
 
 
 def _entry(folder: Path, digest: str) -> Path:
