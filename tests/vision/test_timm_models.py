@@ -89,10 +89,9 @@ def test_timm__does_not_depend_on_the_batch(checkpoint, images):
     np.testing.assert_allclose(together[::-1], backbone(images[::-1]), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("wrap", [dict, lambda s: {"state_dict": s, "epoch": 3}])
-def test_timm__reads_what_torch_saved(model, checkpoint, tmp_path, images, wrap):
-    path = tmp_path / "net.pth"
-    torch.save(wrap({f"module.{name}": value for name, value in model.state_dict().items()}), path)
+def test_timm__reads_what_parallel_training_saved(model, checkpoint, tmp_path, images):
+    path = tmp_path / "net.safetensors"
+    safetensors.save_file({f"module.{name}": value for name, value in model.state_dict().items()}, path)
     saved, other = (load_backbone(f"timm:{NAME}", weights=file) for file in (path, checkpoint))
     assert saved.key == other.key  # the same weights, whatever file they come from
     np.testing.assert_array_equal(saved(images[:1]), other(images[:1]))
@@ -183,21 +182,21 @@ def test_download__that_fails_says_why_and_is_not_repeated(asked):
     assert asked == [("timm/test_resnet.r160_in1k", "model.safetensors", False)]
 
 
-def test_download__takes_the_older_file_where_the_hub_has_no_newer(model, monkeypatch, tmp_path):
-    older = tmp_path / "pytorch_model.bin"
-    torch.save(model.state_dict(), older)
+def test_download__asks_for_no_pickle_where_the_hub_has_nothing_else(monkeypatch):
+    asked = []
 
     class AbsentError(huggingface_hub.utils.EntryNotFoundError):
         def __init__(self):
             Exception.__init__(self, "404")
 
     def answer(repository, file, **_):
-        if file != older.name:
-            raise AbsentError
-        return str(older)
+        asked.append(file)
+        raise AbsentError
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", answer)
-    assert load_backbone(f"timm:{NAME}", download=True).n_features == 96
+    with pytest.raises(MissingDataError, match="could not be fetched"):
+        load_backbone(f"timm:{NAME}", download=True)
+    assert asked == ["model.safetensors"]
 
 
 def test_untrained_model__asks_for_a_checkpoint():
@@ -214,15 +213,20 @@ def test_missing_checkpoint__is_named(tmp_path):
 # --- wrong weights --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("suffix", ["safetensors", "pth"])
 @pytest.mark.parametrize("part", [0.0, 0.5])
-def test_truncated_checkpoint__is_named(model, tmp_path, suffix, part):
-    path = tmp_path / f"cut.{suffix}"
-    (safetensors.save_file if suffix == "safetensors" else torch.save)(model.state_dict(), path)
+def test_truncated_checkpoint__is_named(model, tmp_path, part):
+    path = tmp_path / "cut.safetensors"
+    safetensors.save_file(model.state_dict(), path)
     content = path.read_bytes()
     path.write_bytes(content[: int(part * len(content))])
-    with pytest.raises(CorruptDataError, match=rf"cut\.{suffix} is damaged"):
+    with pytest.raises(CorruptDataError, match=r"cut\.safetensors is damaged"):
         load_backbone(f"timm:{NAME}", weights=path)
+
+
+def test_pickled_checkpoint__is_refused_with_the_way_to_convert_it(model, tmp_path):
+    torch.save(model.state_dict(), tmp_path / "net.pth")
+    with pytest.raises(CorruptDataError, match=r"net\.pth .*can run code.*save_file"):
+        load_backbone(f"timm:{NAME}", weights=tmp_path / "net.pth")
 
 
 class _Trap:
@@ -234,7 +238,8 @@ def test_pickle__is_refused_and_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"state_dict": _Trap()}, "trap.pth")
     (tmp_path / "plain.pth").write_bytes(pickle.dumps(_Trap()))
-    for name in ("trap.pth", "plain.pth"):
+    (tmp_path / "disguised.safetensors").write_bytes(pickle.dumps(_Trap()))
+    for name in ("trap.pth", "plain.pth", "disguised.safetensors"):
         with pytest.raises(CorruptDataError, match=name):
             load_backbone(f"timm:{NAME}", weights=name)
     assert not (tmp_path / "sprung").exists()
@@ -245,6 +250,9 @@ def test_checkpoint_of_no_tensors__is_named(tmp_path):
         torch.save(content, tmp_path / "odd.pth")
         with pytest.raises(CorruptDataError, match=r"odd\.pth"):
             load_backbone(f"timm:{NAME}", weights=tmp_path / "odd.pth")
+    safetensors.save_file({}, tmp_path / "none.safetensors")
+    with pytest.raises(CorruptDataError, match=r"none\.safetensors holds no tensors"):
+        load_backbone(f"timm:{NAME}", weights=tmp_path / "none.safetensors")
 
 
 def _without(state):

@@ -82,7 +82,7 @@ def reproduce(
         typer.Option(help="covid: compute features from images, with timm:NAME or a file FEATURES.onnx."),
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="covid: a checkpoint for a timm backbone, so that none is fetched.")
+        Path | None, typer.Option(help="covid: a .safetensors checkpoint for a timm backbone.")
     ] = None,
     scale: Annotated[
         ScaleName | None,

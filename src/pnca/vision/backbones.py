@@ -35,7 +35,7 @@ def load_backbone(
     spec : str or Path
         ``"timm:NAME"`` or the path of an ``.onnx`` file.
     weights : str, Path or None, default=None
-        For a timm model: a checkpoint of that model, ``.safetensors`` or what ``torch.save`` wrote.
+        For a timm model: a checkpoint of that model, a ``.safetensors`` file. Pickles are not read.
     download : bool, default=False
         For a timm model: whether weights that are not on this machine may be fetched.
     scale : {"0-255", "0-1", "imagenet"} or None, default=None

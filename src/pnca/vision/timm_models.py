@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError, MissingExtraError
+from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError
 from pnca.vision.base import check_images, first_line, require
 from pnca.vision.images import Preprocessing
 
@@ -96,70 +96,44 @@ def _find_weights(name: str, config: Any, *, download: bool) -> Path:  # noqa: A
         )
     hub = require("huggingface_hub")
     repository, _, revision = repository.partition("@")
-    preferred = getattr(config, "hf_hub_filename", None)
-    failure: Exception | None = None
-    for file in [preferred] if preferred else ["model.safetensors", "pytorch_model.bin"]:
-        try:
-            return Path(
-                hub.hf_hub_download(
-                    repository, file, revision=revision or None, local_files_only=not download
-                )
-            )
-        except Exception as error:  # the hub's own and its HTTP client's have no other common base
-            failure = failure or error
-            # That the hub lacks this file is a reason to ask for the other; that it does not answer is not.
-            if download and not _is_absent(error):
-                break
-    if download:
+    file = getattr(config, "hf_hub_filename", None) or "model.safetensors"
+    try:
+        return Path(
+            hub.hf_hub_download(repository, file, revision=revision or None, local_files_only=not download)
+        )
+    except Exception as error:  # the hub's own and its HTTP client's have no other common base
+        if download:
+            raise MissingDataError(
+                f"The weights of timm:{name} could not be fetched from {repository} on the Hugging Face hub "
+                f"({error}). Pass weights=PATH, a checkpoint of it."
+            ) from error
         raise MissingDataError(
-            f"The weights of timm:{name} could not be fetched from {repository} on the Hugging Face hub "
-            f"({failure}). Pass weights=PATH, a checkpoint of it."
-        ) from failure
-    raise MissingDataError(
-        f"The weights of timm:{name} are not on this machine. Pass weights=PATH, a checkpoint of it, "
-        f"or download=True to fetch {repository} from the Hugging Face hub."
-    ) from failure
-
-
-def _is_absent(error: Exception) -> bool:
-    """Whether the hub answered that it has no such file."""
-    errors = require("huggingface_hub.utils")
-    return isinstance(error, errors.EntryNotFoundError) and not isinstance(
-        error, errors.LocalEntryNotFoundError
-    )
+            f"The weights of timm:{name} are not on this machine. Pass weights=PATH, a checkpoint of it, "
+            f"or download=True to fetch {repository} from the Hugging Face hub."
+        ) from error
 
 
 def _read_checkpoint(path: Path) -> dict[str, Tensor]:
-    """Read tensors by name from a safetensors file or one of torch.save; no other object is built."""
+    """Read tensors by name from a safetensors file; a pickle could build other objects, and is refused."""
     if not path.is_file():
         raise MissingDataError(f"There is no checkpoint {path}.")
-    try:
-        if path.suffix.lower() == ".safetensors":
-            content = require("safetensors.torch").load_file(path, device="cpu")
-        else:
-            content = torch.load(path, map_location="cpu", weights_only=True)
-    except MissingExtraError:
-        raise
-    except Exception as error:  # both formats raise many kinds, safetensors one of its own
+    if path.suffix.lower() != ".safetensors":
         raise CorruptDataError(
-            f"{path} is damaged, or no checkpoint of tensors alone: expected is a .safetensors file, or "
-            f"what torch.save writes of a state dict ({first_line(error)})"
+            f"{path} is not a .safetensors file. Pickled checkpoints are not read, as they can run code: "
+            "where you trust it, convert it with safetensors.torch.save_file(state_dict, "
+            "'weights.safetensors')."
+        )
+    safetensors = require("safetensors.torch")
+    try:
+        content: dict[str, Tensor] = safetensors.load_file(path, device="cpu")
+    except Exception as error:  # safetensors has a kind of its own
+        raise CorruptDataError(
+            f"{path} is damaged, or no .safetensors file ({first_line(error)})."
         ) from error
-    return _tensors(content, path)
-
-
-def _tensors(content: object, path: Path) -> dict[str, Tensor]:
-    """Take the state dict out of a checkpoint in which a training run saved more than that."""
-    for part in ("state_dict_ema", "model_ema", "state_dict", "model"):
-        if isinstance(content, Mapping) and isinstance(content.get(part), Mapping):
-            content = content[part]
-            break
-    if not isinstance(content, Mapping) or not content:
+    if not content:
         raise CorruptDataError(f"{path} holds no tensors; expected is a state dict.")
-    if strange := [key for key, value in content.items() if not isinstance(value, Tensor)]:
-        raise CorruptDataError(f"{path} is no state dict: {strange[0]!r} in it is not a tensor.")
     # Parallel training puts this before every name.
-    return {str(key).removeprefix("module."): value for key, value in content.items()}
+    return {key.removeprefix("module."): value for key, value in content.items()}
 
 
 def _load_state(
