@@ -14,6 +14,7 @@ SMALL = {
 def make(name, **settings):
     classes = {
         "PNCA": PNCAClassifier,
+        "PNCA cross": PNCAClassifier,
         "PNCA orthogonal": PNCAClassifier,
         "PNCA shared": PNCAClassifier,
         "NCA": NCAClassifier,
@@ -22,15 +23,26 @@ def make(name, **settings):
         "BNN": BNNClassifier,
     }
     particles = {} if name in ("NCA", "DNN") else {"n_particles": 3}
+    given = {"n_folds": None, "scaling": None, "background": 0.1}  # nothing left to choose
     variant = {
-        "PNCA orthogonal": {"kernel": "orthogonal", "background": 0.0},
-        "PNCA shared": {"expectation": "shared", "input_weight": 0.5, "dropout": 0.2},
+        "PNCA cross": {"expectation": "cross", "update": "functional", "n_folds": 3},
+        "PNCA orthogonal": {
+            **given,
+            "kernel": "orthogonal",
+            "expectation": "cross",
+            "update": "functional",
+            "solver": "nadam",
+            "background": 0.0,
+            "input_weight": 0.0,
+            "dropout": 0.0,
+        },
+        "PNCA shared": {**given, "input_weight": 0.5, "dropout": 0.2},
     }.get(name, {})
-    if settings.get("module") is not None:
+    if settings.get("module") is not None and "dropout" in variant:
         variant = {**variant, "dropout": 0.0}  # it is for the built-in layers
     return classes[name](**{**SMALL, **particles, **variant, **settings})
 
 
-NEIGHBOUR = ["PNCA", "PNCA orthogonal", "PNCA shared", "NCA"]
+NEIGHBOUR = ["PNCA", "PNCA cross", "PNCA orthogonal", "PNCA shared", "NCA"]
 SOFTMAX = ["DNN", "Ensemble", "BNN"]
 ALL = NEIGHBOUR + SOFTMAX

@@ -22,6 +22,7 @@ LEVELS = {
     "accelerated": 3,
     "estimators": 4,
     "calibration": 5,
+    "rivals": 6,
     "data": 6,
     "vision": 6,
     "evaluation": 6,

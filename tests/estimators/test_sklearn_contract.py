@@ -5,14 +5,21 @@ import os
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pnca import BNNClassifier, DNNClassifier, EnsembleClassifier, NCAClassifier, PNCAClassifier
+from pnca import (
+    BNNClassifier,
+    DNNClassifier,
+    EnsembleClassifier,
+    NCAClassifier,
+    PNCAClassifier,
+    paper_settings,
+)
 
 # Small networks: the checks fit each model about a hundred times.
 SMALL = {"hidden_layer_sizes": (16,), "learning_rate": 0.01, "max_epochs": 50, "device": "cpu"}
 
 ESTIMATORS = [
     PNCAClassifier(n_particles=3, **SMALL),
-    PNCAClassifier(n_particles=3, kernel="orthogonal", background=0.0, **SMALL),
+    PNCAClassifier(**{**paper_settings("PNCA"), "n_particles": 3, **SMALL}),
     NCAClassifier(**SMALL),
     DNNClassifier(**SMALL),
     EnsembleClassifier(n_particles=3, **SMALL),

@@ -7,7 +7,7 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,14 +16,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
 from pnca.estimators._compat import Interval, StrOptions, fit_context
 from pnca.exceptions import InvalidInputError
+from pnca.maths.likelihood import log_mean
+from pnca.maths.uncertainty import split_entropy
 from pnca.networks import MLP, ParticleNetwork, StackedModule, seeded
+from pnca.training.augmentation import ImageShape, augment
 from pnca.training.batches import Indices
 from pnca.training.devices import resolve_device
+from pnca.training.folds import Teams
 from pnca.training.loop import Evaluation, History, train
 
 if TYPE_CHECKING:
@@ -34,6 +38,41 @@ FloatArray = NDArray[np.float64]
 #: Rows that pass through the networks at once in prediction, and numbers in their inputs times particles,
 #: whichever is less. They bound memory; results do not depend on them.
 PREDICTION_ROWS, PREDICTION_NUMBERS = 1024, 2**24
+
+
+class Examples(NamedTuple):
+    """Training examples, checked."""
+
+    inputs: NDArray[np.float32]  # (n, ...)
+    labels: NDArray[np.int64]  # (n,), positions in classes_
+    groups: NDArray[np.int64] | None = None  # (n,), equal for examples that belong together
+
+
+class TrainingData(NamedTuple):
+    """What the loss is made from, on the device."""
+
+    inputs: Tensor  # (n, ...)
+    labels: Tensor  # (n,)
+    weights: Tensor  # (n,), mean one
+    groups: Tensor | None  # (n,)
+    sees: Tensor | None  # (teams, n), bool: examples shown to each team of particles; None: all to all
+    teams: Teams
+
+
+class Snapshot(NamedTuple):
+    """Particles after an epoch, and where they put the training examples."""
+
+    epoch: int
+    particles: Tensor  # (m, p), those that see all examples
+    embeddings: Tensor  # (particles of all teams, n, d)
+
+
+class Uncertainty(NamedTuple):
+    """Uncertainty of predictions in nats; see :meth:`ParticleClassifier.uncertainty`."""
+
+    total: FloatArray  # (n,)
+    aleatoric: FloatArray  # (n,)
+    epistemic: FloatArray  # (n,)
 
 
 class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
@@ -49,6 +88,8 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "dropout": [Interval(Real, 0, 1, closed="left")],
+        "augmentation": [Interval(Real, 0, None, closed="left")],
+        "image_shape": ["array-like", None],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "device": [str],
@@ -58,10 +99,12 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
 
     hidden_layer_sizes: tuple[int, ...]
     module: Any
-    max_epochs: int
+    max_epochs: int | str
     learning_rate: float
-    dropout: float
-    batch_size: int | None
+    dropout: float | str
+    augmentation: float | str
+    image_shape: tuple[int, ...] | None
+    batch_size: int | str | None
     class_weight: dict[Any, float] | str | None
     device: str
     random_state: Any
@@ -82,35 +125,50 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         -------
         self
         """
+        return self._fit(X, y)
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         self._forget()
-        inputs, labels = self._check_training_data(X, y)
+        examples = self._check_training_data(X, y, groups)
         rng = check_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(rng.randint(2**31)))
-        device = resolve_device(self.device)
-        self.network_ = self._build_network(inputs, seed=int(rng.randint(2**31)))
-        particles = self.network_.draw(self._n_particles, generator)
-        self._prepare(inputs, labels, generator)
+        network_seed = int(rng.randint(2**31))
+        examples = examples._replace(inputs=self._set_scale(examples))
+        self.network_ = self._build_network(examples.inputs, seed=network_seed)
+        teams = self._make_teams(examples, generator)
+        particles = self.network_.draw(teams.n_total, generator)
+        self._prepare(examples, generator)
 
-        x, t = torch.from_numpy(inputs).to(device), torch.from_numpy(labels).to(device)
-        weights = torch.from_numpy(self.class_weight_[labels]).to(x)
+        device = resolve_device(self.device)
+        data = self._on_device(examples, teams, device)
+        snapshots: list[Snapshot] = []
         # Autocast, where the caller has it on, would round kernels and updates to bfloat16.
         with seeded(int(rng.randint(2**31)), device), torch.autocast(device.type, enabled=False):
             trained, history = train(
                 particles.to(device),
-                lambda w, i: self._evaluate(self.network_(w, x[i], training=True), x[i], t[i], weights[i]),
-                self._descent,
-                lambda: self._batches(labels, rng),
-                max_epochs=self.max_epochs,
+                lambda w, i: self._evaluate(w, data, i),
+                lambda w, g: self._descent(w, g, teams),
+                lambda: self._batches(examples.labels, rng),
+                max_epochs=self._max_epochs,
                 learning_rate=self.learning_rate,
+                optimiser=self._optimiser,
+                after_epoch=lambda epoch, w: snapshots.extend(self._snapshots(epoch, w, data)),
                 verbose=bool(self.verbose),
                 description=type(self).__name__,
             )
-        self.particles_ = trained.cpu().numpy()
         self.history_ = history.as_dict()
         self._warn_unless_learnt(history)
-        self._remember(inputs, labels)
+        self._keep(trained, snapshots, examples, teams)
+        self.was_interrupted_ = len(history.loss) < self._max_epochs
         self.n_iter_ = len(history.loss)  # set last: the mark of a complete fit
         return self
+
+    def _on_device(self, examples: Examples, teams: Teams, device: torch.device) -> TrainingData:
+        inputs, labels = (torch.from_numpy(part).to(device) for part in (examples.inputs, examples.labels))
+        groups = None if examples.groups is None else torch.from_numpy(examples.groups).to(device)
+        weights = torch.from_numpy(self.class_weight_[examples.labels]).to(inputs)
+        sees = None if teams.folds is None else teams.sees().to(device)
+        return TrainingData(inputs, labels, weights, groups, sees, teams)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_iter_")
@@ -167,13 +225,56 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """
         inputs = self._check_inputs(X)
         with torch.no_grad():
-            chunks = [self._log_probabilities(*chunk).cpu() for chunk in self._outputs(inputs)]
+            chunks = [log_mean(self._answers(*chunk)).cpu() for chunk in self._outputs(inputs)]
         # Normalised once more in float64, so that rows sum to one whatever the network's precision.
         return torch.cat(chunks).double().log_softmax(dim=1).numpy()
+
+    def uncertainty(self, X: ArrayLike) -> Uncertainty:
+        """Split the uncertainty of each prediction into parts that mean different things.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or (n, ...)
+            Inputs.
+
+        Returns
+        -------
+        Uncertainty
+            Three arrays of shape (n,), in nats; the first is the sum of the others.
+
+            ``total`` is the entropy of the predicted probabilities: zero if one class is certain, log c
+            if all are equally probable. ``aleatoric`` is the mean entropy of the particles' own
+            predictions: what each of them finds ambiguous, such as a digit between 4 and 9.
+            ``epistemic`` is what they disagree about (the mutual information of class and particle);
+            more training data would settle it. It needs several answers, so it is zero with one
+            particle and with ``expectation="cross"``. None of the three says that an input is unlike
+            the training data: particles may agree there. ``evidence`` does, where a model has it.
+        """
+        inputs = self._check_inputs(X)
+        with torch.no_grad():
+            parts = [split_entropy(self._answers(*chunk).double()) for chunk in self._outputs(inputs)]
+        total, aleatoric, epistemic = (torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True))
+        return Uncertainty(total, aleatoric, epistemic)
 
     @property
     def _n_particles(self) -> int:
         return getattr(self, "n_particles", 1)
+
+    @property
+    def _max_epochs(self) -> int:
+        return int(self.max_epochs)
+
+    @property
+    def _batch_size(self) -> int | None:
+        return None if self.batch_size is None else int(self.batch_size)
+
+    @property
+    def _optimiser(self) -> str:
+        return "nadam"
+
+    def _make_teams(self, examples: Examples, generator: torch.Generator) -> Teams:
+        """Which particles are trained on which examples: all on all, unless a model says otherwise."""
+        return Teams(folds=None, n_particles=self._n_particles)
 
     @property
     @abstractmethod
@@ -181,28 +282,63 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """Width of the network's last layer."""
 
     @abstractmethod
-    def _evaluate(self, outputs: Tensor, inputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
-        """Evaluate the outputs (m, n, n_outputs) for inputs (n, ...), with labels (n,) and weights (n,)."""
+    def _evaluate(self, particles: Tensor, data: TrainingData, indices: Tensor) -> Evaluation:
+        """Evaluate the particles (m, p) on a batch of the training data."""
 
     @abstractmethod
-    def _log_probabilities(self, outputs: Tensor, inputs: Tensor) -> Tensor:
-        """Log class probabilities (n, c) from the outputs (m, n, n_outputs) for inputs (n, ...)."""
+    def _answers(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+        """Log class probabilities (answers, n, c), whose mean is predicted, from outputs (m, n, d)."""
 
     @abstractmethod
     def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
         """Batches of one epoch."""
 
-    def _descent(self, particles: Tensor, gradients: Tensor) -> Tensor:
+    def _descent(self, particles: Tensor, gradients: Tensor, teams: Teams) -> Tensor:
         """Direction (m, p) that is descended; plain gradients unless a model says otherwise."""
         return gradients
 
-    def _prepare(
-        self, inputs: NDArray[np.float32], labels: NDArray[np.int64], generator: torch.Generator
-    ) -> None:
+    def _prepare(self, examples: Examples, generator: torch.Generator) -> None:
         """Set what the loss needs besides the particles."""
 
-    def _remember(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
-        """Keep what prediction needs besides the particles."""
+    def _snapshots(self, epoch: int, particles: Tensor, data: TrainingData) -> list[Snapshot]:
+        """Keep what an epoch has led to, if the model may come back to it."""
+        return []
+
+    def _keep(self, trained: Tensor, snapshots: list[Snapshot], examples: Examples, teams: Teams) -> None:
+        """Keep the trained particles, and what else prediction needs."""
+        self.particles_ = trained.cpu().numpy()
+
+    def _set_scale(self, examples: Examples) -> NDArray[np.float32]:
+        """Decide how inputs are scaled, and scale them; as they are unless a model says otherwise."""
+        return examples.inputs
+
+    def _scaled(self, inputs: Tensor) -> Tensor:
+        """Scale inputs (n, ...) like those of the training."""
+        return inputs
+
+    def _augmented(self, inputs: Tensor) -> Tensor:
+        """Training inputs (n, ...) as this step sees them."""
+        return augment(inputs, self._image, self._augmentation) if self._augmentation else inputs
+
+    @property
+    def _dropout(self) -> float:
+        return float(self.dropout)
+
+    @property
+    def _augmentation(self) -> float:
+        return float(self.augmentation)
+
+    @property
+    def _image(self) -> ImageShape:
+        """How inputs form images; an error if they do not."""
+        if self.image_shape is not None:
+            return ImageShape.of(tuple(self.image_shape))
+        if len(self.input_shape_) > 1:
+            return ImageShape.of(self.input_shape_)
+        raise InvalidInputError(
+            "augmentation is for images, and X has rows of numbers: pass image_shape=(height, width), or X "
+            "of shape (n, height, width)."
+        )
 
     def _warn_unless_learnt(self, history: History) -> None:
         # A few epochs prove nothing; after that, a loss that has not fallen is a matter of scale.
@@ -216,9 +352,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
                 stacklevel=4,
             )
 
-    def _check_training_data(
-        self, X: ArrayLike, y: ArrayLike
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def _check_training_data(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Examples:
         """Validate X and y; set ``classes_``, ``class_weight_``, ``n_samples_fit_`` and ``input_shape_``."""
         inputs, targets = self._validate(X, y, reset=True)
         check_classification_targets(targets)
@@ -235,7 +369,16 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=targets)
         # Weights are relative: with a mean of one, learning_rate and background keep their meaning.
         self.class_weight_ = weights * n / weights[labels].sum()
-        return _owned(inputs), labels.astype(np.int64)
+        if self.image_shape is not None and self._image.n_numbers != math.prod(self.input_shape_):
+            raise InvalidInputError(
+                f"image_shape={tuple(self.image_shape)} has {self._image.n_numbers} numbers, but the inputs "
+                f"have {math.prod(self.input_shape_)}."
+            )
+        if self._augmentation or (len(self.input_shape_) > 1 and self.module is None):
+            self._image  # noqa: B018  (an input that is no image is refused here)
+        return Examples(
+            self._rows(inputs), labels.astype(np.int64), None if groups is None else _numbered(groups, n)
+        )
 
     def _check_inputs(self, X: ArrayLike) -> NDArray[np.float32]:
         """Validate X for prediction; float32 like the training data, whatever it was stored as."""
@@ -246,25 +389,21 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
                 f"X has inputs of shape {shape}, but {type(self).__name__} was fitted on inputs of shape "
                 f"{self.input_shape_}."
             )
-        return _owned(self._validate(X, reset=False))
+        return self._rows(self._validate(X, reset=False))
+
+    def _rows(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Images as rows of numbers, unless a module of the user's takes them as they are."""
+        return _owned(inputs if self.module is not None else inputs.reshape(len(inputs), -1))
 
     def _validate(self, *arrays: ArrayLike, reset: bool) -> Any:  # noqa: ANN401
         """Let scikit-learn check X (and y) and convert X to float32."""
         arrays = tuple(_off_device(array) for array in arrays)
-        n_dimensions = len(getattr(arrays[0], "shape", ()))
-        if self.module is None and n_dimensions > 2:
-            raise InvalidInputError(
-                f"X has {n_dimensions} dimensions: pass module=..., a function that builds a network for "
-                "such inputs, or reshape X to (n, features)."
-            )
         with np.errstate(over="ignore"):  # too large for float32: the check that follows says so
-            return validate_data(
-                self, *arrays, reset=reset, dtype=np.float32, allow_nd=self.module is not None
-            )
+            return validate_data(self, *arrays, reset=reset, dtype=np.float32, allow_nd=True)
 
     def _build_network(self, inputs: NDArray[np.float32], seed: int) -> ParticleNetwork:
         if self.module is not None:
-            if self.dropout:
+            if self._dropout:
                 raise InvalidInputError(
                     "dropout is for the built-in layers; put nn.Dropout into your module."
                 )
@@ -275,15 +414,17 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
             raise InvalidInputError(
                 f"hidden_layer_sizes must hold positive whole numbers; got {self.hidden_layer_sizes!r}."
             )
-        return MLP([inputs.shape[1], *sizes, self._n_outputs], dropout=self.dropout)
+        return MLP([inputs.shape[1], *sizes, self._n_outputs], dropout=self._dropout)
 
     @property
     def _module_head(self) -> int | None:
         """Width of the linear layer that follows a user's module, if one does."""
         return None
 
-    def _outputs(self, inputs: NDArray[np.float32]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Outputs (m, chunk, n_outputs) of all particles and their inputs, a chunk of rows at a time."""
+    def _outputs(
+        self, inputs: NDArray[np.float32], *, scaled: bool = False
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Outputs (m, chunk, n_outputs) of all particles and their scaled inputs, a chunk at a time."""
         device = resolve_device(self.device)
         dtype = self.network_.prediction_dtype if device.type != "mps" else torch.float32
         particles = torch.from_numpy(self.particles_).to(device, dtype)
@@ -291,9 +432,19 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         n_rows = max(1, min(PREDICTION_ROWS, PREDICTION_NUMBERS // n_numbers))
         for start in range(0, len(inputs), n_rows):
             chunk = torch.from_numpy(inputs[start : start + n_rows]).to(device, dtype)
+            chunk = chunk if scaled else self._scaled(chunk)
             with torch.autocast(device.type, enabled=False):
                 outputs = self.network_(particles, chunk)
             yield outputs, chunk
+
+
+def _numbered(groups: ArrayLike, n: int) -> NDArray[np.int64]:
+    """Number the groups, whatever they are called."""
+    names = column_or_1d(np.asarray(groups))
+    if len(names) != n:
+        raise InvalidInputError(f"groups has {len(names)} entries, but there are {n} examples.")
+    numbers: NDArray[np.int64] = np.unique(names, return_inverse=True)[1].astype(np.int64)
+    return numbers
 
 
 def _off_device(array: ArrayLike) -> ArrayLike:

@@ -1,10 +1,10 @@
-"""Neighbour classifiers: NCA and PNCA predict by the share of kernel mass each class receives."""
+"""Neighbour classifiers predict by the share of kernel mass each class receives; NCA is one."""
 
 from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from pnca.estimators._compat import Interval, StrOptions
-from pnca.estimators.base import FloatArray, ParticleClassifier
+from pnca.estimators._compat import Interval, fit_context
+from pnca.estimators.base import Examples, FloatArray, ParticleClassifier, Snapshot, TrainingData
 from pnca.exceptions import InvalidInputError
 from pnca.maths.features import orthogonal_frequencies
-from pnca.maths.kernels import log_input_factor, log_latent_kernel, neighbour_scale
+from pnca.maths.kernels import input_factor_weight, log_input_factor, log_latent_kernel, neighbour_scale
 from pnca.maths.likelihood import log_mean
 from pnca.maths.neighbours import (
     LOG_ZERO,
@@ -26,17 +26,25 @@ from pnca.maths.neighbours import (
     log_neighbour_shares,
 )
 from pnca.maths.pnca import (
-    functional_gradient,
     log_approximate_kernel,
     log_expected_kernel,
     log_leave_one_out_probabilities,
     pnca_loss,
 )
 from pnca.training.batches import Indices, partnered_batches
+from pnca.training.folds import Teams
 from pnca.training.loop import Evaluation
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
-class _NeighbourClassifier(ParticleClassifier):
+#: The background mass where none is given.
+BACKGROUND = 0.03
+#: Rows that are enough to measure the width of the data.
+_MANY_ROWS = 2000
+
+
+class NeighbourClassifier(ParticleClassifier):
     """Particles that embed; classes compete for kernel mass in the latent space."""
 
     _parameter_constraints = {  # noqa: RUF012
@@ -50,8 +58,30 @@ class _NeighbourClassifier(ParticleClassifier):
     kernel: str = "exact"
     n_feature_blocks: int
     expectation: str = "cross"
-    input_weight: float = 0.0
-    background: float = 0.0
+    input_weight: float | str = 0.0
+    background: float | str = 0.0
+
+    @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Train on labelled examples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or (n, ...)
+            Inputs, finite. Images are (n, h, w), (n, h, w, channels) or (n, channels, h, w); other
+            shapes need ``module``.
+        y : array-like of shape (n,)
+            Labels of any type scikit-learn accepts; at least two classes.
+        groups : array-like of shape (n,), optional
+            Examples that belong together, such as images of one patient. They are never each other's
+            neighbours in training and never split between folds, so that the model does not learn to
+            recognise the patient.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, groups)
 
     def embed(self, X: ArrayLike) -> FloatArray:
         """Embed inputs with every particle.
@@ -66,7 +96,9 @@ class _NeighbourClassifier(ParticleClassifier):
         ndarray of shape (m, n, d)
             For input i, the m points ``[:, i]`` are its distribution in the latent space.
         """
-        return self._embed(self._check_inputs(X))
+        inputs = self._check_inputs(X)
+        with torch.no_grad():
+            return _join([outputs for outputs, _ in self._outputs(inputs)], dim=1)
 
     def evidence(self, X: ArrayLike) -> FloatArray:
         """Log of the total kernel mass an input receives: larger means more familiar.
@@ -87,7 +119,7 @@ class _NeighbourClassifier(ParticleClassifier):
         inputs = self._check_inputs(X)
         with torch.no_grad():
             chunks = [self._log_masses(*chunk).logsumexp(dim=-1) for chunk in self._outputs(inputs)]
-        return _join([self._over_particles(chunk) for chunk in chunks])
+        return _join([log_mean(chunk) for chunk in chunks])
 
     def neighbors(self, X: ArrayLike, k: int | None = None) -> tuple[NDArray[np.int64], FloatArray]:
         """Find the training examples behind each prediction, largest share first.
@@ -115,8 +147,8 @@ class _NeighbourClassifier(ParticleClassifier):
         with torch.no_grad():
             for outputs, chunk in self._outputs(inputs):
                 log_kernel = self._log_kernel_to_support(outputs, chunk)
-                log_shares = log_neighbour_shares(log_kernel, self.background, self._log_weights(outputs))
-                largest = self._over_particles(log_shares).sort(dim=1, descending=True, stable=True)
+                log_shares = log_neighbour_shares(log_kernel, self.background_, self._log_weights(outputs))
+                largest = log_mean(log_shares).sort(dim=1, descending=True, stable=True)
                 indices.append(largest.indices[:, :k])
                 shares.append(largest.values[:, :k].exp())
         return torch.cat(indices).cpu().numpy(), _join(shares)
@@ -125,27 +157,22 @@ class _NeighbourClassifier(ParticleClassifier):
     def _n_outputs(self) -> int:
         return self.n_components
 
-    def _over_particles(self, logs: Tensor) -> Tensor:
-        """Log of the mean over particles, where each particle has an answer of its own: (m, ...) -> (...)."""
-        return log_mean(logs) if self.expectation == "shared" else logs
-
-    def _prepare(
-        self, inputs: NDArray[np.float32], labels: NDArray[np.int64], generator: torch.Generator
-    ) -> None:
+    def _prepare(self, examples: Examples, generator: torch.Generator) -> None:
         if self.expectation == "shared" and self.kernel == "orthogonal":
             raise InvalidInputError(
                 "kernel='orthogonal' approximates expectation='cross'; with 'shared' use kernel='exact'."
             )
-        if self.input_weight:
-            self.input_scale_ = float(neighbour_scale(torch.from_numpy(_flat(inputs)).double()))
-        counts = np.bincount(labels)
+        self.bandwidth_ = float(self.bandwidth)
+        self.background_ = BACKGROUND if self.background == "auto" else float(self.background)
+        self._set_input_weight(examples)
+        counts = np.bincount(examples.labels)
         if counts.max() < 2:
             raise InvalidInputError("Every class has a single example; at least one class needs two.")
         if counts.min() < 2:
             names = ", ".join(repr(name) for name in self.classes_[counts < 2].tolist())
             warnings.warn(
                 f"Only one example of class {names}: it can be predicted, but nothing is learnt from it.",
-                stacklevel=4,
+                stacklevel=5,
             )
         weights = self.class_weight_ * counts
         self.class_prior_ = weights / weights.sum()
@@ -155,17 +182,32 @@ class _NeighbourClassifier(ParticleClassifier):
             )
             self.frequencies_ = frequencies.numpy()
 
+    def _set_input_weight(self, examples: Examples) -> None:
+        self.input_weight_ = 0.0
+        if self.input_weight == 0:
+            return
+        points = torch.from_numpy(examples.inputs).flatten(start_dim=1).double()
+        groups = None if examples.groups is None else torch.from_numpy(examples.groups)
+        scale = neighbour_scale(points, groups)
+        self.input_scale_ = float(scale)
+        if self.input_weight == "auto":
+            step = -(-len(points) // _MANY_ROWS)
+            self.input_weight_ = float(input_factor_weight(points[::step], scale))
+        else:
+            self.input_weight_ = float(self.input_weight)
+
     @property
     def _latent_dimension(self) -> int:
         return getattr(self.network_, "n_features", self.n_components)
 
-    def _remember(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
-        self.support_labels_ = labels
-        self.support_embeddings_ = self._embed(inputs)
-        if self.input_weight:
-            self.support_inputs_ = inputs
-        if self.background > 0:
-            self._warn_if_isolated(inputs)
+    def _keep(self, trained: Tensor, snapshots: list[Snapshot], examples: Examples, teams: Teams) -> None:
+        self.particles_ = trained[teams.full].cpu().numpy()
+        self.support_labels_ = examples.labels
+        self.support_embeddings_ = self._embed_scaled(examples.inputs)
+        if self.input_weight_:
+            self.support_inputs_ = examples.inputs
+        if self.background_ > 0:
+            self._warn_if_isolated(examples.inputs)
 
     def _warn_if_isolated(self, inputs: NDArray[np.float32]) -> None:
         """Where kernel mass underflows there is no gradient, and the background alone decides."""
@@ -178,78 +220,104 @@ class _NeighbourClassifier(ParticleClassifier):
         if isolated > 0.5:
             warnings.warn(
                 f"{isolated:.0%} of the training examples get less kernel mass from all others than the "
-                f"background has ({self.background}), so the class shares decide. Scale the inputs (for "
+                f"background has ({self.background_:.3g}), so the class shares decide. Scale the inputs (for "
                 "example with sklearn.preprocessing.StandardScaler), raise bandwidth, or lower background.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
-    def _embed(self, inputs: NDArray[np.float32]) -> FloatArray:
+    def _embed_scaled(self, inputs: NDArray[np.float32]) -> FloatArray:
+        """Embed inputs (n, ...) that are scaled already: (m, n, d)."""
         with torch.no_grad():
-            return _join([outputs for outputs, _ in self._outputs(inputs)], dim=1)
+            return _join([outputs for outputs, _ in self._outputs(inputs, scaled=True)], dim=1)
 
-    def _evaluate(self, outputs: Tensor, inputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
+    def _evaluate(self, particles: Tensor, data: TrainingData, indices: Tensor) -> Evaluation:
+        inputs, labels, weights = data.inputs[indices], data.labels[indices], data.weights[indices]
+        groups = None if data.groups is None else data.groups[indices]
+        queries = self._augmented(inputs)
+        outputs = self.network_(particles, queries, training=True)
+        # Only the example itself is disturbed: it is compared with others as predictions are.
+        is_disturbed = self._dropout or self._augmentation
+        support = self.network_(particles, inputs) if is_disturbed else outputs
         log_probabilities = log_leave_one_out_probabilities(
-            self._log_kernel(outputs, outputs, inputs, inputs),
+            self._log_kernel(outputs, support, queries, inputs, data.teams.slices),
             labels,
             torch.from_numpy(self.class_prior_).to(outputs).log(),
             self._background_among(len(labels)),
-            _safe_log(weights),
+            _safe_log(self._shown(weights, data, indices))[..., None, :],
+            groups,
         )
-        # An example without a partner of its class in the batch has nothing to learn from.
-        has_partner = labels.bincount(minlength=len(self.classes_))[labels] > 1
-        loss = pnca_loss(log_probabilities, labels, weights * has_partner)
-        n_answers = log_probabilities.shape[:-1].numel()  # one for each example, or for each of its particles
-        n_correct = (self._over_particles(log_probabilities.detach()).argmax(dim=1) == labels).sum()
+        learns = weights * _has_partner(labels, groups)
+        loss = pnca_loss(log_probabilities, labels, self._shown(learns, data, indices))
+        n_answers = self._shown(torch.ones_like(weights), data, indices).sum()
+        if self.expectation == "shared" and data.sees is None:
+            n_answers = n_answers * len(particles)
+        # What is shown while it trains is the accuracy of the particles that see all examples.
+        of_all = data.teams.full if self.expectation == "shared" else slice(0, 1)
+        n_correct = (log_mean(log_probabilities.detach()[of_all]).argmax(dim=1) == labels).sum()
         return Evaluation(loss, loss.detach() / n_answers, n_correct)
+
+    def _shown(self, weights: Tensor, data: TrainingData, indices: Tensor) -> Tensor:
+        """Weights (n,) for each answer, zero for examples that its particles must not see: (answers, n).
+
+        Without folds the weights (n,) serve for all.
+        """
+        if data.sees is None:
+            return weights
+        shown = weights * data.sees[:, indices]
+        return data.teams.per_particle(shown) if self.expectation == "shared" else shown
 
     def _background_among(self, n_points: int) -> float:
         """Part of the examples has part of the mass: that part of the background keeps the balance."""
-        return self.background * n_points / self.n_samples_fit_
+        return self.background_ * n_points / self.n_samples_fit_
 
-    def _log_probabilities(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+    def _answers(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         log_prior = torch.from_numpy(self.class_prior_).to(outputs).log()
-        log_masses = self._log_masses(outputs, inputs)
-        return self._over_particles(log_class_probabilities(log_masses, self.background, log_prior))
+        return log_class_probabilities(self._log_masses(outputs, inputs), self.background_, log_prior)
 
     def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
-        return partnered_batches(labels, self.batch_size, rng)
+        return partnered_batches(labels, self._batch_size, rng)
 
-    def _log_kernel(self, a: Tensor, b: Tensor, inputs_a: Tensor, inputs_b: Tensor) -> Tensor:
-        """Log kernel (n_a, n_b) between embeddings (m, n_a, d) and (m, n_b, d) of these inputs.
+    def _log_kernel(
+        self, a: Tensor, b: Tensor, inputs_a: Tensor, inputs_b: Tensor, teams: list[slice] | None = None
+    ) -> Tensor:
+        """Log kernel (answers, n_a, n_b) between embeddings (m, n_a, d) and (m, n_b, d) of these inputs.
 
-        With shared particles (m, n_a, n_b): a kernel for each.
+        With shared particles each has a kernel of its own; otherwise each team of particles has one.
         """
-        log_kernel = self._log_latent_kernel(a, b)
-        if not self.input_weight:
-            return log_kernel
-        x_a, x_b = inputs_a.flatten(start_dim=1), inputs_b.flatten(start_dim=1)
-        return log_kernel + log_input_factor(x_a, x_b, self.input_scale_, self.input_weight)
+        log_kernel = self._log_latent_kernel(a, b, teams or [slice(None)])
+        return log_kernel + self._log_input_factor(inputs_a, inputs_b)
 
-    def _log_latent_kernel(self, a: Tensor, b: Tensor) -> Tensor:
+    def _log_input_factor(self, a: Tensor, b: Tensor) -> Tensor | float:
+        """Log of what the distance between inputs (n_a, ...) and (n_b, ...) does to their kernel."""
+        if not self.input_weight_:
+            return 0.0
+        a, b = a.flatten(start_dim=1), b.flatten(start_dim=1)
+        return log_input_factor(a, b, self.input_scale_, self.input_weight_)
+
+    def _log_latent_kernel(self, a: Tensor, b: Tensor, teams: list[slice]) -> Tensor:
         if self.expectation == "shared":
-            return log_latent_kernel(a, b, self.bandwidth)
-        if self.kernel == "orthogonal":
-            if not hasattr(self, "frequencies_"):
-                raise InvalidInputError("kernel was set to 'orthogonal' after the fit; fit again.")
-            return log_approximate_kernel(a, b, torch.from_numpy(self.frequencies_).to(a))
-        return log_expected_kernel(a, b, self.bandwidth)
+            return log_latent_kernel(a, b, self.bandwidth_)
+        kernels = []
+        for team in teams:
+            of_a = a[team]
+            of_b = of_a if b is a else b[team]
+            if self.kernel == "orthogonal":
+                kernels.append(log_approximate_kernel(of_a, of_b, torch.from_numpy(self.frequencies_).to(a)))
+            else:
+                kernels.append(log_expected_kernel(of_a, of_b, self.bandwidth_))
+        return torch.stack(kernels)
 
     def _log_kernel_to_support(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         embeddings = torch.from_numpy(self.support_embeddings_).to(outputs)
-        if not self.input_weight:
-            return self._log_latent_kernel(outputs, embeddings)
-        if not hasattr(self, "support_inputs_"):
-            raise InvalidInputError("input_weight was set after the fit; fit again.")
-        return self._log_kernel(
-            outputs, embeddings, inputs, torch.from_numpy(self.support_inputs_).to(inputs)
-        )
+        support = torch.from_numpy(self.support_inputs_).to(inputs) if self.input_weight_ else inputs[:0]
+        return self._log_kernel(outputs, embeddings, inputs, support)
 
     def _log_weights(self, like: Tensor) -> Tensor:
         return _safe_log(torch.from_numpy(self.class_weight_[self.support_labels_]).to(like))
 
     def _log_masses(self, outputs: Tensor, inputs: Tensor) -> Tensor:
-        """Log kernel mass of each class: (n, c), or (m, n, c) with shared particles."""
+        """Log kernel mass of each class: (answers, n, c)."""
         labels = torch.from_numpy(self.support_labels_).to(outputs.device)
         log_kernel = self._log_kernel_to_support(outputs, inputs)
         return class_log_masses(log_kernel, labels, len(self.classes_), self._log_weights(outputs))
@@ -263,7 +331,7 @@ class _NeighbourClassifier(ParticleClassifier):
         return n if k is None else int(k)
 
 
-class NCAClassifier(_NeighbourClassifier):
+class NCAClassifier(NeighbourClassifier):
     """Neighbourhood component analysis with a network: one particle, the exact kernel.
 
     Parameters
@@ -282,7 +350,13 @@ class NCAClassifier(_NeighbourClassifier):
     learning_rate : float
         Step size of Nadam.
     dropout : float
-        Share of the inputs set to zero at random in training, anew for each particle and example.
+        Share of the inputs set to zero at random in training, anew for each particle and example. Those an
+        example is compared with are whole.
+    augmentation : float
+        For images: how far they are moved, turned and resized at random in training. Strength one means
+        at most a fourteenth of the side, fifteen degrees and a tenth of the size; zero leaves them alone.
+    image_shape : tuple of int or None
+        (height, width) or with channels, if X has images as rows of numbers; None reads it off X.
     batch_size : int or None
         Examples per step, which are then each other's neighbours; None takes all, as the paper does.
     class_weight : dict, "balanced" or None
@@ -330,6 +404,8 @@ class NCAClassifier(_NeighbourClassifier):
         max_epochs: int = 100,
         learning_rate: float = 1e-3,
         dropout: float = 0.0,
+        augmentation: float = 0.0,
+        image_shape: tuple[int, ...] | None = None,
         batch_size: int | None = None,
         class_weight: dict[Any, float] | str | None = None,
         device: str = "auto",
@@ -343,6 +419,8 @@ class NCAClassifier(_NeighbourClassifier):
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
         self.dropout = dropout
+        self.augmentation = augmentation
+        self.image_shape = image_shape
         self.batch_size = batch_size
         self.class_weight = class_weight
         self.device = device
@@ -350,122 +428,17 @@ class NCAClassifier(_NeighbourClassifier):
         self.verbose = verbose
 
 
-class PNCAClassifier(_NeighbourClassifier):
-    """Probabilistic neighbourhood component analysis.
-
-    Every input becomes a cloud of m points in a latent space, one from each particle. Inputs
-    are compared by the expected kernel between their clouds, and a class is as probable as
-    the share of kernel mass its training examples receive. ``pnca.paper_settings("PNCA")``
-    gives the arguments of the paper.
-
-    Parameters
-    ----------
-    n_particles : int
-        Number of networks m.
-    kernel : "exact" or "orthogonal"
-        The expected kernel itself, or the paper's orthogonal random features of it with ReLU.
-    expectation : "cross" or "shared"
-        ``"cross"``, the paper's, compares every particle of an input with every particle of the other.
-        ``"shared"`` compares within each particle, lets each learn and answer on its own, and averages
-        their probabilities.
-    input_weight : float
-        Weight of the distance between the inputs themselves, as a factor of the kernel. A network may
-        map an input unlike any other onto a familiar point; with a positive weight such an input still
-        gets little mass. Scale the inputs so that their distances mean something.
-    n_feature_blocks : int
-        With ``kernel="orthogonal"``, the number of frequencies per latent dimension: the more, the
-        nearer to the exact kernel. The paper uses ten.
-    update : "functional" or "independent"
-        The paper's functional gradient, which smooths the gradients over the particles, or the plain
-        gradient of each particle.
-    background : float
-        Kernel mass that belongs to no example and is split among the classes as in the training
-        data. Far from all examples it decides, so the prediction tends to the class shares
-        instead of the least distant class. Zero is the paper.
-    n_components, bandwidth, hidden_layer_sizes, module, max_epochs, learning_rate, dropout
-        See :class:`NCAClassifier`.
-    batch_size, class_weight, device, random_state, verbose
-        See :class:`NCAClassifier`.
-
-    Attributes
-    ----------
-    classes_, particles_, support_embeddings_, support_labels_, class_prior_, history_, n_iter_
-        See :class:`NCAClassifier`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = PNCAClassifier(random_state=0).fit(X, y)
-    >>> model.predict_proba(X[:1] + 1000).round(2)
-    array([[0.33, 0.33, 0.33]])
-    """
-
-    _parameter_constraints = {  # noqa: RUF012
-        **_NeighbourClassifier._parameter_constraints,
-        "n_particles": [Interval(Integral, 1, None, closed="left")],
-        "kernel": [StrOptions({"exact", "orthogonal"})],
-        "expectation": [StrOptions({"cross", "shared"})],
-        "input_weight": [Interval(Real, 0, None, closed="left")],
-        "n_feature_blocks": [Interval(Integral, 1, None, closed="left")],
-        "update": [StrOptions({"functional", "independent"})],
-        "background": [Interval(Real, 0, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        *,
-        n_particles: int = 10,
-        n_components: int = 10,
-        bandwidth: float = 1.0,
-        kernel: str = "exact",
-        expectation: str = "cross",
-        input_weight: float = 0.0,
-        n_feature_blocks: int = 10,
-        update: str = "functional",
-        background: float = 0.1,
-        hidden_layer_sizes: tuple[int, ...] = (200, 200),
-        module: Any = None,  # noqa: ANN401
-        max_epochs: int = 100,
-        learning_rate: float = 1e-3,
-        dropout: float = 0.0,
-        batch_size: int | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        device: str = "auto",
-        random_state: Any = None,  # noqa: ANN401
-        verbose: bool = False,
-    ) -> None:
-        self.n_particles = n_particles
-        self.n_components = n_components
-        self.bandwidth = bandwidth
-        self.kernel = kernel
-        self.expectation = expectation
-        self.input_weight = input_weight
-        self.n_feature_blocks = n_feature_blocks
-        self.update = update
-        self.background = background
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.module = module
-        self.max_epochs = max_epochs
-        self.learning_rate = learning_rate
-        self.dropout = dropout
-        self.batch_size = batch_size
-        self.class_weight = class_weight
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _descent(self, particles: Tensor, gradients: Tensor) -> Tensor:
-        return functional_gradient(particles, gradients) if self.update == "functional" else gradients
+def _has_partner(labels: Tensor, groups: Tensor | None) -> Tensor:
+    """Whether an example has another of its class and not of its group; else it has nothing to learn from."""
+    if groups is None:
+        return labels.bincount()[labels] > 1
+    same_class, same_group = labels[:, None] == labels, groups[:, None] == groups
+    return (same_class & ~same_group).any(dim=1)
 
 
 def _safe_log(weights: Tensor) -> Tensor:
     """Logarithm of class weights, of which a user may set some to zero."""
     return weights.log().clamp_min(LOG_ZERO)
-
-
-def _flat(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
-    return inputs.reshape(len(inputs), -1)
 
 
 def _join(chunks: list[Tensor], dim: int = 0) -> FloatArray:

@@ -22,7 +22,14 @@ _MODELS: dict[str, dict[str, Any]] = {
         "kernel": "orthogonal",
         "n_feature_blocks": 10,
         "update": "functional",
+        "expectation": "cross",
         "background": 0.0,
+        "input_weight": 0.0,
+        "n_folds": None,
+        "scaling": None,
+        "solver": "nadam",
+        "dropout": 0.0,
+        "augmentation": 0.0,
     },
 }
 

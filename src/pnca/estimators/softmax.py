@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pnca.estimators._compat import Interval, StrOptions
-from pnca.estimators.base import ParticleClassifier
+from pnca.estimators.base import ParticleClassifier, TrainingData
 from pnca.maths.likelihood import cross_entropy, log_mean_probabilities
 from pnca.maths.stein import svgd_posterior_gradient, svgd_posterior_gradient_as_published
 from pnca.training.batches import Indices, shuffled_batches
+from pnca.training.folds import Teams
 from pnca.training.loop import Evaluation
 
 
@@ -28,16 +29,18 @@ class _SoftmaxClassifier(ParticleClassifier):
     def _module_head(self) -> int | None:
         return len(self.classes_)
 
-    def _evaluate(self, outputs: Tensor, inputs: Tensor, labels: Tensor, weights: Tensor) -> Evaluation:
-        losses = cross_entropy(outputs, labels, weights)
+    def _evaluate(self, particles: Tensor, data: TrainingData, indices: Tensor) -> Evaluation:
+        inputs, labels = self._augmented(data.inputs[indices]), data.labels[indices]
+        outputs = self.network_(particles, inputs, training=True)
+        losses = cross_entropy(outputs, labels, data.weights[indices])
         predicted = log_mean_probabilities(outputs.detach()).argmax(dim=1)
         return Evaluation(losses.sum(), losses.detach().mean(), (predicted == labels).sum())
 
-    def _log_probabilities(self, outputs: Tensor, inputs: Tensor) -> Tensor:
-        return log_mean_probabilities(outputs)
+    def _answers(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+        return outputs.log_softmax(dim=2)
 
     def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
-        return shuffled_batches(len(labels), self.batch_size, rng)
+        return shuffled_batches(len(labels), self._batch_size, rng)
 
 
 class DNNClassifier(_SoftmaxClassifier):
@@ -56,6 +59,11 @@ class DNNClassifier(_SoftmaxClassifier):
         Step size of Nadam.
     dropout : float
         Share of the inputs set to zero at random in training, anew for each network and example.
+    augmentation : float
+        For images: how far they are moved, turned and resized at random in training. Strength one means
+        at most a fourteenth of the side, fifteen degrees and a tenth of the size; zero leaves them alone.
+    image_shape : tuple of int or None
+        (height, width) or with channels, if X has images as rows of numbers; None reads it off X.
     batch_size : int or None
         Examples per step; None takes all.
     class_weight : dict, "balanced" or None
@@ -94,6 +102,8 @@ class DNNClassifier(_SoftmaxClassifier):
         max_epochs: int = 100,
         learning_rate: float = 1e-3,
         dropout: float = 0.0,
+        augmentation: float = 0.0,
+        image_shape: tuple[int, ...] | None = None,
         batch_size: int | None = 20,
         class_weight: dict[Any, float] | str | None = None,
         device: str = "auto",
@@ -105,6 +115,8 @@ class DNNClassifier(_SoftmaxClassifier):
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
         self.dropout = dropout
+        self.augmentation = augmentation
+        self.image_shape = image_shape
         self.batch_size = batch_size
         self.class_weight = class_weight
         self.device = device
@@ -119,9 +131,9 @@ class EnsembleClassifier(_SoftmaxClassifier):
     ----------
     n_particles : int
         Number of networks m.
-    hidden_layer_sizes, module, max_epochs, learning_rate, dropout, batch_size
+    hidden_layer_sizes, module, max_epochs, learning_rate, dropout, augmentation, image_shape
         See :class:`DNNClassifier`.
-    class_weight, device, random_state, verbose
+    batch_size, class_weight, device, random_state, verbose
         See :class:`DNNClassifier`.
 
     Attributes
@@ -144,6 +156,8 @@ class EnsembleClassifier(_SoftmaxClassifier):
         max_epochs: int = 100,
         learning_rate: float = 1e-3,
         dropout: float = 0.0,
+        augmentation: float = 0.0,
+        image_shape: tuple[int, ...] | None = None,
         batch_size: int | None = 20,
         class_weight: dict[Any, float] | str | None = None,
         device: str = "auto",
@@ -156,6 +170,8 @@ class EnsembleClassifier(_SoftmaxClassifier):
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
         self.dropout = dropout
+        self.augmentation = augmentation
+        self.image_shape = image_shape
         self.batch_size = batch_size
         self.class_weight = class_weight
         self.device = device
@@ -176,9 +192,9 @@ class BNNClassifier(EnsembleClassifier):
         ``"svgd"`` is Liu & Wang's direction. ``"as_published"`` is what the public code behind the
         PNCA paper does, and serves to reproduce it: the repulsion is reversed, and the log
         posterior is divided by the number of examples.
-    hidden_layer_sizes, module, max_epochs, learning_rate, dropout, batch_size
+    hidden_layer_sizes, module, max_epochs, learning_rate, dropout, augmentation, image_shape
         See :class:`DNNClassifier`.
-    class_weight, device, random_state, verbose
+    batch_size, class_weight, device, random_state, verbose
         See :class:`DNNClassifier`.
 
     Attributes
@@ -204,6 +220,8 @@ class BNNClassifier(EnsembleClassifier):
         max_epochs: int = 100,
         learning_rate: float = 1e-3,
         dropout: float = 0.0,
+        augmentation: float = 0.0,
+        image_shape: tuple[int, ...] | None = None,
         batch_size: int | None = 20,
         class_weight: dict[Any, float] | str | None = None,
         device: str = "auto",
@@ -217,6 +235,8 @@ class BNNClassifier(EnsembleClassifier):
             max_epochs=max_epochs,
             learning_rate=learning_rate,
             dropout=dropout,
+            augmentation=augmentation,
+            image_shape=image_shape,
             batch_size=batch_size,
             class_weight=class_weight,
             device=device,
@@ -226,7 +246,7 @@ class BNNClassifier(EnsembleClassifier):
         self.prior_precision = prior_precision
         self.update = update
 
-    def _descent(self, particles: Tensor, gradients: Tensor) -> Tensor:
+    def _descent(self, particles: Tensor, gradients: Tensor, teams: Teams) -> Tensor:
         as_published = self.update == "as_published"
         gradient = svgd_posterior_gradient_as_published if as_published else svgd_posterior_gradient
         return gradient(

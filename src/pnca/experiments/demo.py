@@ -115,7 +115,7 @@ def run_demo(experiment: ShiftExperiment, models: Mapping[str, ParticleClassifie
         start = time.perf_counter()
         model.fit(train, experiment.train_labels)
         seconds = time.perf_counter() - start
-        if model.n_iter_ < model.max_epochs:
+        if model.was_interrupted_:
             raise KeyboardInterrupt  # it ended that fit; it was meant for all of them
         scores = getattr(model, "evidence", None)
         yield DemoResult(

@@ -242,7 +242,7 @@ def fit_and_ask(
     start = time.perf_counter()
     model.fit(inputs, labels)
     fitted = time.perf_counter()
-    if model.n_iter_ < model.max_epochs:
+    if model.was_interrupted_:
         raise KeyboardInterrupt  # it ended that fit; it was meant for the whole run
     answers = {
         name: ask(model, x, y, n_classes=n_classes, with_evidence=name == reference or y is None)

@@ -13,6 +13,9 @@ from pnca.maths.distances import sq_distances
 #: and enough that the cost of calling an operation does not show.
 MAX_PAIRS = 2**20
 
+#: By how much the log of the input factor falls over the median squared distance of the data.
+INPUT_DECAY = 6.0
+
 
 def log_latent_kernel(a: Tensor, b: Tensor, bandwidth: float) -> Tensor:
     r"""Logarithm of the squared-exponential kernel between latent points.
@@ -40,7 +43,7 @@ def log_latent_kernel(a: Tensor, b: Tensor, bandwidth: float) -> Tensor:
     return -sq_distances(a, b) / bandwidth
 
 
-def neighbour_scale(points: Tensor) -> Tensor:
+def neighbour_scale(points: Tensor, groups: Tensor | None = None) -> Tensor:
     r"""Median squared distance from a point to the nearest other one: the scale of a data set.
 
     .. math:: s = \mathrm{median}_i \min_{j:\, x_j \ne x_i} \|x_i - x_j\|^2
@@ -49,6 +52,8 @@ def neighbour_scale(points: Tensor) -> Tensor:
     ----------
     points : Tensor of shape (n, p)
         The points :math:`x_i`; copies of a point are not its neighbours.
+    groups : Tensor of shape (n,), optional
+        Points of one group are not each other's neighbours either.
 
     Returns
     -------
@@ -60,13 +65,53 @@ def neighbour_scale(points: Tensor) -> Tensor:
     >>> neighbour_scale(torch.tensor([[0.0], [2.0], [2.0], [5.0]]))
     tensor(4.)
     """
-    sq_dist = sq_distances(points, points)
     # Rounding leaves copies a little apart.
     centred = points - points.mean(dim=0)
     noise = 16 * torch.finfo(points.dtype).eps * centred.square().sum(dim=1).max()
-    nearest = sq_dist.masked_fill(sq_dist <= noise, torch.inf).amin(dim=1)
-    known = nearest[nearest.isfinite()]
+    nearest = []
+    n_rows = max(1, MAX_PAIRS // len(points))
+    for start in range(0, len(points), n_rows):
+        rows = slice(start, start + n_rows)
+        sq_dist = sq_distances(points[rows], points)
+        is_copy = sq_dist <= noise
+        if groups is not None:
+            is_copy |= groups[rows, None] == groups
+        nearest.append(sq_dist.masked_fill(is_copy, torch.inf).amin(dim=1))
+    known = torch.cat(nearest)
+    known = known[known.isfinite()]
     return known.quantile(0.5) if len(known) else points.new_ones(())
+
+
+def input_factor_weight(points: Tensor, scale: Tensor) -> Tensor:
+    r"""Weight of the input factor that lets it fall by the width of the data.
+
+    .. math:: \lambda = \frac{6\, s}{\mathrm{median}_{i < j} \|x_i - x_j\|^2}
+
+    The factor is then :math:`e^{\lambda - 6}` at the median distance between two points and one between
+    neighbours, whatever the number of points and of dimensions. It follows from the geometry alone: the
+    likelihood of familiar points, by which all else is chosen, says nothing about foreign ones.
+
+    Parameters
+    ----------
+    points : Tensor of shape (n, p)
+        The points :math:`x_i`.
+    scale : Tensor of shape ()
+        Their scale :math:`s`; see :func:`neighbour_scale`.
+
+    Returns
+    -------
+    Tensor of shape ()
+        One where all points coincide.
+
+    Examples
+    --------
+    >>> points = torch.tensor([[0.0], [1.0], [3.0]])
+    >>> input_factor_weight(points, neighbour_scale(points))
+    tensor(1.5000)
+    """
+    row, column = torch.triu_indices(len(points), len(points), offset=1, device=points.device)
+    width = sq_distances(points, points)[row, column].median()
+    return torch.where(width > 0, INPUT_DECAY * scale / width, 1.0)
 
 
 def log_input_factor(a: Tensor, b: Tensor, scale: Tensor | float, weight: float) -> Tensor:

@@ -13,13 +13,15 @@ from torch import Tensor
 LOG_ZERO = -1e30
 
 
-def leave_one_out(log_kernel: Tensor) -> Tensor:
+def leave_one_out(log_kernel: Tensor, groups: Tensor | None = None) -> Tensor:
     r"""Take every point off its own list of neighbours: :math:`q_{ii} = 0`.
 
     Parameters
     ----------
     log_kernel : Tensor of shape (..., n, n)
         :math:`\log K_{ij}` between the training points.
+    groups : Tensor of shape (n,), optional
+        Takes all points of the same group off the list too: images of one patient, say.
 
     Returns
     -------
@@ -32,8 +34,13 @@ def leave_one_out(log_kernel: Tensor) -> Tensor:
     tensor([[0., 1.],
             [1., 0.]])
     """
-    itself = torch.eye(log_kernel.shape[-1], dtype=torch.bool, device=log_kernel.device)
-    return log_kernel.masked_fill(itself, LOG_ZERO)
+    return log_kernel.masked_fill(_is_itself(log_kernel, groups), LOG_ZERO)
+
+
+def _is_itself(log_kernel: Tensor, groups: Tensor | None) -> Tensor:
+    if groups is None:
+        return torch.eye(log_kernel.shape[-1], dtype=torch.bool, device=log_kernel.device)
+    return groups[:, None] == groups
 
 
 def log_neighbour_shares(
@@ -82,7 +89,7 @@ def class_log_masses(
         Integer classes :math:`y_j` of the training points.
     n_classes : int
         Number of classes :math:`c`.
-    log_weights : Tensor of shape (n,), optional
+    log_weights : Tensor of shape (n,) or (..., 1, n), optional
         :math:`\log w_j` of the training points; zero if absent.
 
     Returns

@@ -32,6 +32,7 @@ def log_leave_one_out_probabilities(
     log_prior: Tensor,
     background: float = 0.0,
     log_weights: Tensor | None = None,
+    groups: Tensor | None = None,
 ) -> Tensor:
     r"""Log class probabilities of each training point given all the others.
 
@@ -51,15 +52,17 @@ def log_leave_one_out_probabilities(
         :math:`\log \pi_c`, used with a background only.
     background : float
         The background mass :math:`\alpha`; zero is the paper.
-    log_weights : Tensor of shape (n,), optional
+    log_weights : Tensor of shape (n,) or (..., 1, n), optional
         Log weights of the points as neighbours.
+    groups : Tensor of shape (n,), optional
+        Points of one group are not each other's neighbours.
 
     Returns
     -------
     Tensor of shape (..., n, c)
     """
     n_classes = log_prior.shape[0]
-    log_masses = class_log_masses(leave_one_out(log_kernel), labels, n_classes, log_weights)
+    log_masses = class_log_masses(leave_one_out(log_kernel, groups), labels, n_classes, log_weights)
     return log_class_probabilities(log_masses, background, log_prior)
 
 
@@ -77,7 +80,7 @@ def pnca_loss(log_probabilities: Tensor, labels: Tensor, weights: Tensor) -> Ten
         See :func:`log_leave_one_out_probabilities`.
     labels : Tensor of shape (n,)
         Integer classes :math:`y_i`.
-    weights : Tensor of shape (n,)
+    weights : Tensor of shape (n,) or (..., n)
         The weights :math:`\omega_i`; all one in the paper.
 
     Returns

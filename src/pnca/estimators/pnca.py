@@ -1,0 +1,407 @@
+"""PNCA: clouds of particles, compared by kernel mass; what is not given is chosen out of fold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pnca.estimators._compat import Interval, StrOptions
+from pnca.estimators.base import Examples, Snapshot, TrainingData
+from pnca.estimators.neighbour import BACKGROUND, NeighbourClassifier
+from pnca.maths.likelihood import log_mean
+from pnca.maths.neighbours import LOG_ZERO, class_log_masses, log_class_probabilities
+from pnca.maths.out_of_fold import out_of_fold_losses, shrinkage
+from pnca.maths.pnca import functional_gradient
+from pnca.maths.scaling import column_scale, common_scale, neighbour_loss
+from pnca.training.folds import Teams, assign_folds
+
+#: Candidates out of fold, as multiples of the reference: the bandwidth, and the background mass.
+_BANDWIDTHS = tuple(2 ** (k / 2) for k in range(-4, 11))
+_BACKGROUNDS = tuple(2 ** (k / 2) for k in range(-8, 7))
+#: When the particles are looked at, as shares of the epochs.
+_CHECKPOINTS = (1 / 30, 1 / 10, 1 / 3, 1.0)
+#: How far the likelihood of few examples may move a choice; see pnca.maths.out_of_fold.shrinkage.
+_BANDWIDTH_SPREAD, _BACKGROUND_SPREAD, _EPOCH_SPREAD = 1.0, 0.5, 2.0
+#: Particles that stand for all m in a fold: enough to choose by, at half the cost.
+_SHARE_IN_FOLDS = 0.5
+#: Epochs at each number of examples: so many up to a full batch, then as many steps, but not too few.
+_EPOCHS, _FULL_BATCH, _MINIBATCH, _LEAST_EPOCHS = 300, 500, 250, 20
+#: Rows that are enough to compare two ways of scaling.
+_MANY_ROWS = 1000
+
+
+class _Choice(NamedTuple):
+    """What is chosen out of fold, and what that gives there."""
+
+    cost: float  # penalised negative log-likelihood
+    snapshot: Snapshot
+    bandwidth: float
+    background: float
+    log_masses: Tensor  # (answers, n, c)
+
+
+class PNCAClassifier(NeighbourClassifier):
+    """Probabilistic neighbourhood component analysis.
+
+    Every input becomes a cloud of m points in a latent space, one from each particle, and a class is as
+    probable as the share of kernel mass that its training examples give the input. A background mass
+    belongs to no example: far from all of them it decides, and the prediction tends to the class
+    shares. Without arguments this is the recommended model; ``pnca.paper_settings("PNCA")`` gives the
+    arguments of the paper.
+
+    The prediction's bandwidth, its background and the number of epochs are chosen by the likelihood of
+    examples that a part of the particles is not trained on (``n_folds``). All parts are trained as one
+    program, and the particles that predict see every example.
+
+    Parameters
+    ----------
+    n_particles : int
+        Number of networks m.
+    n_components : int
+        Dimension d of the latent space; ignored if ``module`` is given.
+    bandwidth : float
+        h in the latent kernel exp(-||z - z'||^2 / h) of the training; the reference for the one that
+        is chosen for predictions.
+    kernel : "exact" or "orthogonal"
+        The kernel itself, or the paper's orthogonal random features of it with ReLU.
+    expectation : "shared" or "cross"
+        ``"shared"`` compares inputs within each particle, lets each learn and answer on its own, and
+        averages their probabilities. ``"cross"``, the paper's, compares every particle of an input with
+        every particle of the other.
+    input_weight : float or "auto"
+        Weight of the distance between the inputs themselves, as a factor of the kernel. A network may
+        map an input unlike any other onto a familiar point; with a positive weight such an input still
+        gets little mass. ``"auto"`` follows from the distances between the training inputs; zero is the
+        paper.
+    background : float or "auto"
+        Kernel mass that belongs to no example and is split among the classes as in the training data.
+        ``"auto"`` trains with .03 and chooses the prediction's out of fold; zero is the paper.
+    n_feature_blocks : int
+        With ``kernel="orthogonal"``, the number of frequencies per latent dimension: the more, the
+        nearer to the exact kernel. The paper uses ten.
+    update : "independent" or "functional"
+        The plain gradient of each particle, or the paper's functional gradient, which smooths the
+        gradients over the particles.
+    n_folds : int or None
+        Number of folds. None fits no particles besides the m: ``background="auto"`` is then .03, the
+        bandwidth stays, and the last epoch counts.
+    scaling : "auto", "columns", "common" or None
+        How inputs are put on a scale. ``"columns"`` centres each column and divides it by its spread, as
+        tables need; ``"common"`` divides all by one spread, as pixels and spectra need. ``"auto"`` takes
+        the one under which neighbours share a class more often; images get ``"common"``. None leaves
+        inputs as they are, as does a ``module``.
+    hidden_layer_sizes : sequence of int
+        Widths of the hidden layers (ReLU).
+    module : nn.Module, callable or None
+        Replaces the layers: a callable that builds a module, or an instance whose trainable
+        layers are drawn anew. It maps (n, ...) to the latent space (n, d).
+    max_epochs : int or "auto"
+        Passes over the training data. ``"auto"`` is 300 for up to 500 examples and fewer for more, so that
+        the number of steps stays about the same.
+    learning_rate : float
+        Step size.
+    solver : "adam" or "nadam"
+        Adam, or the paper's Nadam.
+    dropout : float or "auto"
+        Share of the inputs set to zero at random in training, anew for each particle and example.
+        ``"auto"`` is .2 for images and grows with the number of columns otherwise, from none to one half.
+    augmentation : float or "auto"
+        For images: how far they are moved, turned and resized at random in training. Strength one means
+        at most a fourteenth of the side, fifteen degrees and a tenth of the size. ``"auto"`` is one for
+        images and zero otherwise: set it to zero where the place or direction of things matters.
+    image_shape : tuple of int or None
+        (height, width) or with channels, if X has images as rows of numbers; None reads it off X.
+    batch_size : int, "auto" or None
+        Examples per step, which are then each other's neighbours; None takes all, ``"auto"`` up to 500
+        and otherwise about 250, or ten of each class if that is more.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, in the loss, in the kernel mass and in the background: like repeating
+        examples. Probabilities are then those of the reweighted classes; leave it out for calibrated ones.
+    device : str
+        ``"auto"`` (a CUDA GPU if there is one), ``"cpu"``, ``"cuda"``, ...
+    random_state : int, RandomState or None
+        Seed of everything random.
+    verbose : bool
+        Show a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (c,)
+        The labels, in the order of the columns of :meth:`predict_proba`.
+    bandwidth_, background_, input_weight_ : float
+        What predictions use.
+    best_epoch_ : int
+        Epochs after which the particles were taken.
+    oof_proba_ : ndarray of shape (n, c)
+        Class probabilities of each training example from particles that were not trained on it; with
+        ``n_folds`` only, like the next three.
+    oof_evidence_ : ndarray of shape (n,)
+        Its log kernel mass from the examples of other folds.
+    oof_loss_ : float
+        Mean negative log-likelihood of those probabilities.
+    folds_ : ndarray of shape (n,)
+        The fold of each training example.
+    particles_ : ndarray of shape (m, p)
+        The trained parameters.
+    support_embeddings_ : ndarray of shape (m, n, d)
+        The training examples in the latent space.
+    support_labels_ : ndarray of shape (n,)
+        Their classes, as positions in ``classes_``.
+    class_prior_ : ndarray of shape (c,)
+        Weighted share of each class in the training data.
+    history_ : dict
+        ``loss`` and ``accuracy`` (both leave-one-out) in each epoch.
+    n_iter_ : int
+        Epochs run.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = PNCAClassifier(random_state=0).fit(X, y)
+    >>> model.predict_proba(X[:1] + 1000).round(2)
+    array([[0.33, 0.33, 0.33]])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **NeighbourClassifier._parameter_constraints,
+        "n_particles": [Interval(Integral, 1, None, closed="left")],
+        "kernel": [StrOptions({"exact", "orthogonal"})],
+        "expectation": [StrOptions({"cross", "shared"})],
+        "input_weight": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "background": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "n_feature_blocks": [Interval(Integral, 1, None, closed="left")],
+        "update": [StrOptions({"functional", "independent"})],
+        "n_folds": [Interval(Integral, 2, None, closed="left"), None],
+        "scaling": [StrOptions({"auto", "columns", "common"}), None],
+        "max_epochs": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        "solver": [StrOptions({"adam", "nadam"})],
+        "dropout": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
+        "augmentation": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_particles: int = 10,
+        n_components: int = 10,
+        bandwidth: float = 3.0,
+        kernel: str = "exact",
+        expectation: str = "shared",
+        input_weight: float | str = "auto",
+        background: float | str = "auto",
+        n_feature_blocks: int = 10,
+        update: str = "independent",
+        n_folds: int | None = 5,
+        scaling: str | None = "auto",
+        hidden_layer_sizes: tuple[int, ...] = (200, 200),
+        module: Any = None,  # noqa: ANN401
+        max_epochs: int | str = "auto",
+        learning_rate: float = 3e-3,
+        solver: str = "adam",
+        dropout: float | str = "auto",
+        augmentation: float | str = "auto",
+        image_shape: tuple[int, ...] | None = None,
+        batch_size: int | str | None = "auto",
+        class_weight: dict[Any, float] | str | None = None,
+        device: str = "auto",
+        random_state: Any = None,  # noqa: ANN401
+        verbose: bool = False,
+    ) -> None:
+        self.n_particles = n_particles
+        self.n_components = n_components
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.expectation = expectation
+        self.input_weight = input_weight
+        self.background = background
+        self.n_feature_blocks = n_feature_blocks
+        self.update = update
+        self.n_folds = n_folds
+        self.scaling = scaling
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.module = module
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.solver = solver
+        self.dropout = dropout
+        self.augmentation = augmentation
+        self.image_shape = image_shape
+        self.batch_size = batch_size
+        self.class_weight = class_weight
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def _optimiser(self) -> str:
+        return self.solver
+
+    @property
+    def _max_epochs(self) -> int:
+        if self.max_epochs != "auto":
+            return int(self.max_epochs)
+        n = self.n_samples_fit_
+        return _EPOCHS if n <= _FULL_BATCH else max(_EPOCHS * _MINIBATCH // n, _LEAST_EPOCHS)
+
+    @property
+    def _batch_size(self) -> int | None:
+        if self.batch_size != "auto":
+            return None if self.batch_size is None else int(self.batch_size)
+        return None if self.n_samples_fit_ <= _FULL_BATCH else max(_MINIBATCH, 10 * len(self.classes_))
+
+    @property
+    def _is_image(self) -> bool:
+        return self.module is None and (self.image_shape is not None or len(self.input_shape_) > 1)
+
+    @property
+    def _dropout(self) -> float:
+        if self.dropout != "auto":
+            return float(self.dropout)
+        if self.module is not None:
+            return 0.0
+        # Many columns repeat each other, and few can be missed.
+        n_columns = math.prod(self.input_shape_)
+        return 0.2 if self._is_image else 0.5 * n_columns / (n_columns + 50)
+
+    @property
+    def _augmentation(self) -> float:
+        return float(self._is_image) if self.augmentation == "auto" else float(self.augmentation)
+
+    def _descent(self, particles: Tensor, gradients: Tensor, teams: Teams) -> Tensor:
+        if self.update == "independent":
+            return gradients
+        return torch.cat([functional_gradient(particles[team], gradients[team]) for team in teams.slices])
+
+    def _make_teams(self, examples: Examples, generator: torch.Generator) -> Teams:
+        if self.n_folds is None:
+            return Teams(folds=None, n_particles=self.n_particles)
+        rng = np.random.RandomState(int(torch.randint(2**31, (), generator=generator)))
+        return Teams(
+            folds=assign_folds(examples.labels, self.n_folds, rng, examples.groups),
+            n_particles=self.n_particles,
+            n_per_fold=math.ceil(_SHARE_IN_FOLDS * self.n_particles),
+        )
+
+    def _set_scale(self, examples: Examples) -> NDArray[np.float32]:
+        if self.scaling is None or self.module is not None:
+            return examples.inputs
+        inputs = torch.from_numpy(examples.inputs).double()
+        scaling = self._choose_scaling(inputs, examples) if self.scaling == "auto" else self.scaling
+        centre, spread = _scale(inputs, scaling, is_image=self._is_image)
+        self.input_centre_, self.input_spread_ = centre.numpy().copy(), spread.numpy().copy()
+        scaled: NDArray[np.float32] = self._scaled(inputs).float().numpy()
+        return scaled
+
+    def _choose_scaling(self, inputs: Tensor, examples: Examples) -> str:
+        if self._is_image:
+            return "common"
+        rows = slice(None, None, -(-len(inputs) // _MANY_ROWS))
+        groups = None if examples.groups is None else torch.from_numpy(examples.groups)[rows]
+        losses = {}
+        for scaling in ("columns", "common"):
+            centre, spread = _scale(inputs, scaling)
+            labels = torch.from_numpy(examples.labels)[rows]
+            losses[scaling] = neighbour_loss(
+                ((inputs - centre) / spread)[rows], labels, len(self.classes_), BACKGROUND, groups
+            )
+        return min(losses, key=lambda scaling: losses[scaling])
+
+    def _scaled(self, inputs: Tensor) -> Tensor:
+        if not hasattr(self, "input_centre_"):
+            return inputs
+        centre, spread = (torch.from_numpy(a).to(inputs) for a in (self.input_centre_, self.input_spread_))
+        return (inputs - centre) / spread
+
+    def _snapshots(self, epoch: int, particles: Tensor, data: TrainingData) -> list[Snapshot]:
+        if data.sees is None or epoch not in {math.ceil(share * self._max_epochs) for share in _CHECKPOINTS}:
+            return []
+        return [Snapshot(epoch, particles[data.teams.full].clone(), self.network_(particles, data.inputs))]
+
+    def _keep(self, trained: Tensor, snapshots: list[Snapshot], examples: Examples, teams: Teams) -> None:
+        self.best_epoch_ = len(self.history_["loss"])
+        if snapshots and teams.folds is not None:
+            trained = self._choose(snapshots, examples, teams)
+        super()._keep(trained, snapshots, examples, teams)
+
+    def _choose(self, snapshots: list[Snapshot], examples: Examples, teams: Teams) -> Tensor:
+        """Choose epoch, bandwidth and background out of fold; return the particles of that epoch."""
+        labels = torch.from_numpy(examples.labels)
+        weights = torch.from_numpy(self.class_weight_)[labels]
+        log_prior = torch.from_numpy(self.class_prior_).log()
+        backgrounds = torch.tensor(self._candidate_backgrounds, dtype=torch.float64)
+        # Random features were drawn for one bandwidth.
+        factors = (1.0,) if self.kernel == "orthogonal" else _BANDWIDTHS
+        best: _Choice | None = None
+        for snapshot in snapshots:
+            for factor, log_kernel in self._out_of_fold_kernels(snapshot, factors, examples, teams):
+                log_masses = class_log_masses(log_kernel, labels, len(self.classes_), weights.log())
+                costs = out_of_fold_losses(log_masses, labels, weights, backgrounds, log_prior)
+                if self.background == "auto":
+                    costs = costs + shrinkage(backgrounds, BACKGROUND, _BACKGROUND_SPREAD)
+                costs = costs + shrinkage(torch.tensor(factor), 1.0, _BANDWIDTH_SPREAD)
+                costs = costs + shrinkage(torch.tensor(snapshot.epoch / self._max_epochs), 1.0, _EPOCH_SPREAD)
+                if best is None or costs.min() < best.cost:
+                    background = float(backgrounds[costs.argmin()])
+                    bandwidth = self.bandwidth * factor
+                    best = _Choice(float(costs.min()), snapshot, bandwidth, background, log_masses)
+        assert best is not None
+        self.bandwidth_, self.background_ = best.bandwidth, best.background
+        self.best_epoch_, self.folds_ = best.snapshot.epoch, teams.folds
+        log_probabilities = log_mean(log_class_probabilities(best.log_masses, self.background_, log_prior))
+        self.oof_proba_ = log_probabilities.exp().numpy()
+        self.oof_evidence_ = log_mean(best.log_masses.logsumexp(dim=2)).numpy()
+        self.oof_loss_ = -float(log_probabilities.gather(1, labels[:, None]).mean())
+        return best.snapshot.particles
+
+    @property
+    def _candidate_backgrounds(self) -> list[float]:
+        if self.background != "auto":
+            return [float(self.background)]
+        return [BACKGROUND * factor for factor in _BACKGROUNDS]
+
+    def _out_of_fold_kernels(
+        self, snapshot: Snapshot, factors: tuple[float, ...], examples: Examples, teams: Teams
+    ) -> Iterator[tuple[float, Tensor]]:
+        """Log kernel (answers, n, n) by particles that do not see the row's example, at each bandwidth.
+
+        Examples of the row's own fold have no mass.
+        """
+        folds = torch.from_numpy(teams.folds)
+        same_fold = folds[:, None] == folds
+        inputs = torch.from_numpy(examples.inputs).double()
+        embeddings = snapshot.embeddings.double().cpu()
+        # As many examples as the model itself will have give as much mass.
+        missing = math.log(len(folds)) - (~same_fold).sum(dim=1).double().log()
+        log_input = missing[:, None] + self._log_input_factor(inputs, inputs)
+        self.bandwidth_ = float(self.bandwidth)
+        latent = self._out_of_fold_latent(embeddings, folds, teams)
+        for factor in factors:
+            self.bandwidth_ = self.bandwidth * factor
+            if self.expectation == "shared":
+                log_latent = latent / factor
+            else:
+                log_latent = latent if factor == 1 else self._out_of_fold_latent(embeddings, folds, teams)
+            yield factor, (log_latent + log_input).masked_fill_(same_fold, LOG_ZERO)
+
+    def _out_of_fold_latent(self, embeddings: Tensor, folds: Tensor, teams: Teams) -> Tensor:
+        rows = []
+        for fold in range(teams.n_folds):
+            z = embeddings[teams.without(fold)]
+            rows.append(self._log_latent_kernel(z[:, folds == fold], z, [slice(None)]))
+        order = torch.cat([(folds == fold).nonzero().squeeze(1) for fold in range(teams.n_folds)])
+        return torch.cat(rows, dim=1)[:, order.argsort()]
+
+
+def _scale(inputs: Tensor, scaling: str, *, is_image: bool = False) -> tuple[Tensor, Tensor]:
+    if scaling == "columns":
+        return column_scale(inputs)
+    return common_scale(inputs, same_centre=is_image)

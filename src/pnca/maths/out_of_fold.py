@@ -1,0 +1,81 @@
+"""Choosing settings by the likelihood of examples that the particles were not trained on."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from pnca.maths.likelihood import log_mean
+from pnca.maths.neighbours import log_class_probabilities
+
+
+def out_of_fold_losses(
+    log_masses: Tensor, labels: Tensor, weights: Tensor, backgrounds: Tensor, log_prior: Tensor
+) -> Tensor:
+    r"""Negative log-likelihood of held-out examples for each of several background masses.
+
+    .. math:: L(\alpha) = -\sum_i \omega_i \log \frac{1}{m} \sum_l
+              \frac{S_{l i y_i} + \alpha \pi_{y_i}}{\sum_c S_{l i c} + \alpha}
+
+    Parameters
+    ----------
+    log_masses : Tensor of shape (m, n, c)
+        :math:`\log S_{lic}`, the mass each class gives an example, from examples of other folds only.
+    labels : Tensor of shape (n,)
+        Their classes :math:`y_i`.
+    weights : Tensor of shape (n,)
+        Their weights :math:`\omega_i`.
+    backgrounds : Tensor of shape (b,)
+        Candidates for :math:`\alpha`.
+    log_prior : Tensor of shape (c,)
+        :math:`\log \pi_c`.
+
+    Returns
+    -------
+    Tensor of shape (b,)
+
+    Examples
+    --------
+    >>> log_masses, log_prior = torch.zeros(1, 1, 2), torch.tensor([0.5, 0.5]).log()
+    >>> out_of_fold_losses(log_masses, torch.tensor([0]), torch.ones(1), torch.tensor([0.1]), log_prior)
+    tensor([0.6931])
+    """
+    chosen = labels[:, None]
+    losses = [
+        -(weights * _log_answer(log_masses, float(background), log_prior).gather(1, chosen).squeeze(1)).sum()
+        for background in backgrounds
+    ]
+    return torch.stack(losses)
+
+
+def shrinkage(value: Tensor, reference: float, spread: float) -> Tensor:
+    r"""What it costs to leave a reference value: minus the log density of a log-normal prior.
+
+    .. math:: \frac{1}{2} \left(\frac{\log v - \log v_0}{\sigma}\right)^2
+
+    With few held-out examples their likelihood says little, and this keeps a choice near what
+    served well elsewhere; with many it hardly matters.
+
+    Parameters
+    ----------
+    value : Tensor of any shape
+        Positive candidates :math:`v`.
+    reference : float
+        The value :math:`v_0` that costs nothing.
+    spread : float
+        :math:`\sigma`: a factor of :math:`e^\sigma` costs half a nat.
+
+    Returns
+    -------
+    Tensor of the same shape
+
+    Examples
+    --------
+    >>> shrinkage(torch.tensor([1.0, math.e]), reference=1.0, spread=1.0)
+    tensor([0.0000, 0.5000])
+    """
+    return ((value.log() - math.log(reference)) / spread).square() / 2
+
+
+def _log_answer(log_masses: Tensor, background: float, log_prior: Tensor) -> Tensor:
+    return log_mean(log_class_probabilities(log_masses, background, log_prior))

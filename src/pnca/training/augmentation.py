@@ -1,0 +1,102 @@
+"""Images moved, turned and resized a little, anew at every step of the training."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from pnca.exceptions import InvalidInputError
+
+#: What strength one means: at most this share of the side, these degrees, this change of size.
+SHIFT, ROTATION, RESIZE = 1 / 14, 15.0, 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageShape:
+    """How the numbers of an input form an image.
+
+    Attributes
+    ----------
+    height, width, channels : int
+        Its size.
+    channels_last : bool
+        Whether the channels of a pixel lie side by side, or each channel is an image of its own.
+    """
+
+    height: int
+    width: int
+    channels: int = 1
+    channels_last: bool = True
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...]) -> "ImageShape":
+        """Read the shape of one input: (h, w), (h, w, channels) or (channels, h, w).
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Channels are the first or the last dimension if it is 1, 3 or 4.
+
+        Returns
+        -------
+        ImageShape
+
+        Examples
+        --------
+        >>> ImageShape.of((3, 64, 48))
+        ImageShape(height=64, width=48, channels=3, channels_last=False)
+        """
+        if len(shape) == 2:
+            return cls(height=shape[0], width=shape[1])
+        if len(shape) == 3 and shape[2] in (1, 3, 4):
+            return cls(height=shape[0], width=shape[1], channels=shape[2])
+        if len(shape) == 3 and shape[0] in (1, 3, 4):
+            return cls(height=shape[1], width=shape[2], channels=shape[0], channels_last=False)
+        raise InvalidInputError(
+            f"An input of shape {shape} is not an image: images are (height, width), (height, width, "
+            "channels) or (channels, height, width) with 1, 3 or 4 channels. Reshape the inputs, or make "
+            "them rows of numbers."
+        )
+
+    @property
+    def n_numbers(self) -> int:
+        """Numbers in one image."""
+        return self.height * self.width * self.channels
+
+
+def augment(inputs: Tensor, image: ImageShape, strength: float) -> Tensor:
+    """Move, turn and resize each image at random; what enters at the border repeats the border.
+
+    Parameters
+    ----------
+    inputs : Tensor of shape (n, ...)
+        Images, flat or not.
+    image : ImageShape
+        How their numbers form images.
+    strength : float
+        Multiplies the largest changes: a fourteenth of the side, fifteen degrees, a tenth of the size.
+
+    Returns
+    -------
+    Tensor of shape (n, ...)
+    """
+    n, (h, w, c) = len(inputs), (image.height, image.width, image.channels)
+    pixels = inputs.reshape(n, h, w, c).movedim(3, 1) if image.channels_last else inputs.reshape(n, c, h, w)
+    shift, angle, size = (
+        strength * (2 * torch.rand(n, k, device=inputs.device, dtype=inputs.dtype) - 1) for k in (2, 1, 1)
+    )
+    turn, zoom = angle * math.radians(ROTATION), 1 / (1 + RESIZE * size).clamp_min(0.1)
+    cosine, sine = (turn.cos() * zoom).squeeze(1), (turn.sin() * zoom).squeeze(1)
+    # The grid's axes run from -1 to 1, whatever the sides: a turn must not shear.
+    moves = torch.stack(
+        [
+            torch.stack([cosine, -sine * (h / w), 2 * SHIFT * shift[:, 0]], dim=1),
+            torch.stack([sine * (w / h), cosine, 2 * SHIFT * shift[:, 1]], dim=1),
+        ],
+        dim=1,
+    )
+    grid = functional.affine_grid(moves, [n, c, h, w], align_corners=False)
+    moved = functional.grid_sample(pixels, grid, padding_mode="border", align_corners=False)
+    return (moved.movedim(1, 3) if image.channels_last else moved).reshape(inputs.shape)
