@@ -15,6 +15,7 @@ def make(name, **settings):
     classes = {
         "PNCA": PNCAClassifier,
         "PNCA cross": PNCAClassifier,
+        "PNCA exact": PNCAClassifier,
         "PNCA orthogonal": PNCAClassifier,
         "PNCA shared": PNCAClassifier,
         "NCA": NCAClassifier,
@@ -23,19 +24,21 @@ def make(name, **settings):
         "BNN": BNNClassifier,
     }
     particles = {} if name in ("NCA", "DNN") else {"n_particles": 3}
-    given = {"n_folds": None, "scaling": None, "background": 0.1}  # nothing left to choose
+    # Nothing left to choose.
+    given = {"n_folds": None, "scaling": None, "background": 0.1, "bandwidth": 1.0}
+    # The paper's equation, apart from its random features and with a background.
+    exact = {
+        **given,
+        "expectation": "cross",
+        "update": "functional",
+        "solver": "nadam",
+        "input_weight": 0.0,
+        "dropout": 0.0,
+    }
     variant = {
         "PNCA cross": {"expectation": "cross", "update": "functional", "n_folds": 3},
-        "PNCA orthogonal": {
-            **given,
-            "kernel": "orthogonal",
-            "expectation": "cross",
-            "update": "functional",
-            "solver": "nadam",
-            "background": 0.0,
-            "input_weight": 0.0,
-            "dropout": 0.0,
-        },
+        "PNCA exact": exact,
+        "PNCA orthogonal": {**exact, "kernel": "orthogonal", "background": 0.0},
         "PNCA shared": {**given, "input_weight": 0.5, "dropout": 0.2},
     }.get(name, {})
     if settings.get("module") is not None and "dropout" in variant:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import entropy
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_predict
@@ -57,6 +58,20 @@ def test_model__probabilities_are_probabilities(name, blobs):
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=0, atol=1e-12)
     np.testing.assert_allclose(np.exp(logs), probabilities)
     assert (model.classes_[probabilities.argmax(axis=1)] == model.predict(X)).all()
+
+
+def test_model__uncertainty_is_the_entropy_of_the_probabilities_in_two_parts(name, blobs):
+    X, y = blobs
+    model = make(name).fit(X, y)
+    queries = np.r_[X + 1.0, 100 * X[:3]]
+    total, aleatoric, epistemic = model.uncertainty(queries)
+    np.testing.assert_allclose(total, entropy(model.predict_proba(queries), axis=1), atol=1e-6)
+    np.testing.assert_allclose(aleatoric + epistemic, total, atol=1e-12)
+    assert min(total.min(), aleatoric.min(), epistemic.min()) >= 0
+    if name in ("Ensemble", "BNN", "PNCA", "PNCA shared"):
+        assert epistemic.max() > 1e-4
+    else:  # there is one answer only
+        np.testing.assert_allclose(epistemic, 0, atol=1e-12)
 
 
 def test_model__same_seed_same_result_and_another_seed_another(name, blobs):

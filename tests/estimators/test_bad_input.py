@@ -1,10 +1,14 @@
 """Bad input is answered by one clear sentence."""
 
+import math
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from torch import nn
 
 from models import ALL, NEIGHBOUR, SOFTMAX, make
+from pnca.exceptions import InvalidInputError
 
 X = np.random.RandomState(0).normal(size=(20, 3))
 Y = np.arange(20) % 2
@@ -28,12 +32,44 @@ def with_value(value):
         (X, Y[:7], "inconsistent numbers of samples"),
         (X[:, 0], Y, "Reshape your data"),
         (X, np.linspace(0, 1, 20), "Unknown label type: continuous"),
-        (X.reshape(20, 3, 1), Y, "X has 3 dimensions: pass module="),
+        (np.zeros((20, 2, 5, 7)), Y, r"shape \(2, 5, 7\) is not an image: .* 1, 3 or 4 channels. Reshape"),
+        (np.zeros((20, 1, 2, 5, 7)), Y, r"shape \(1, 2, 5, 7\) is not an image: .* rows of numbers"),
     ],
 )
 def test_fit__says_what_is_wrong_with_the_data(name, inputs, labels, message):
     with pytest.raises(ValueError, match=message):
         make(name, max_epochs=1).fit(inputs, labels)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("shape", [(2, 5, 7), (1, 2, 5, 7), (7, 5, 2)])
+def test_fit__what_is_no_image_is_refused_on_purpose_unless_a_module_takes_it(name, shape):
+    inputs = np.random.RandomState(0).normal(size=(20, *shape)).astype(np.float32)
+    with pytest.raises(InvalidInputError, match="is not an image"):
+        make(name, max_epochs=1).fit(inputs, Y)
+
+    def module():
+        return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 3))
+
+    assert make(name, max_epochs=1, module=module).fit(inputs, Y).predict(inputs).shape == (20,)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("shape", [(3, 1), (1, 3), (3, 1, 1), (1, 3, 1)])
+def test_fit__images_are_taken_as_they_are(name, shape):
+    images = X.reshape(20, *shape)
+    model = make(name, max_epochs=2).fit(images, Y)
+    assert model.input_shape_ == shape
+    assert model.predict_proba(images).shape == (20, 2)
+    assert model.predict_proba(images.tolist()).shape == (20, 2)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_predict__inputs_of_another_shape_than_the_fit_are_refused(name):
+    model = make(name, max_epochs=1).fit(np.random.RandomState(1).normal(size=(20, 3, 3)), Y)
+    for wrong in (X, X[:, :, None], np.zeros((20, 4, 4))):  # the first two have three columns too
+        with pytest.raises(InvalidInputError, match=r"fitted on inputs of shape \(3, 3\)"):
+            model.predict(wrong)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -49,6 +85,11 @@ def test_fit__says_what_is_wrong_with_the_data(name, inputs, labels, message):
         ("hidden_layer_sizes", (16, 0), "hidden_layer_sizes must hold positive whole numbers"),
         ("hidden_layer_sizes", 16, "'hidden_layer_sizes' parameter .* array-like"),
         ("class_weight", "heavy", "'class_weight' parameter .*'balanced'"),
+        ("dropout", 1.0, "'dropout' parameter .* range"),
+        ("augmentation", -1.0, "'augmentation' parameter .* range"),
+        ("augmentation", 1.0, r"augmentation is for images.* pass image_shape=\(height, width\)"),
+        ("image_shape", (2, 2), r"image_shape=\(2, 2\) has 4 numbers, but the inputs have 3"),
+        ("image_shape", (3,), r"shape \(3,\) is not an image"),
     ],
 )
 def test_fit__says_what_is_wrong_with_a_setting(name, setting, value, message):
@@ -61,6 +102,11 @@ def test_fit__says_what_is_wrong_with_a_setting(name, setting, value, message):
     [
         ("PNCA", "kernel", "cubic", "must be a str among {'.*', '.*'}. Got 'cubic'"),
         ("PNCA", "background", -0.1, "'background' parameter .* range"),
+        ("PNCA", "background", "much", "'background' parameter .*'auto'"),
+        ("PNCA", "input_weight", -0.1, "'input_weight' parameter .* range"),
+        ("PNCA", "n_folds", 1, "'n_folds' parameter .* range"),
+        ("PNCA", "scaling", "rows", "'scaling' parameter .*'columns'"),
+        ("PNCA", "solver", "sgd", "'solver' parameter .*'adam'"),
         ("PNCA", "bandwidth", 0, "'bandwidth' parameter .* range"),
         ("PNCA", "n_particles", 0, "'n_particles' parameter .* range"),
         ("NCA", "n_components", 0, "'n_components' parameter .* range"),
@@ -146,11 +192,29 @@ def test_fit__failure_leaves_an_unfitted_model_and_not_half_of_an_earlier_one(na
 def test_fit__inputs_far_too_large_to_learn_from_are_reported():
     # All kernel mass underflows and the background alone decides: finite, but nothing is learnt.
     with pytest.warns(ConvergenceWarning) as warned:
-        make("PNCA", max_epochs=50).fit(X * 1e15, Y)
+        make("PNCA exact", max_epochs=50).fit(X * 1e15, Y)
     messages = [str(warning.message) for warning in warned]
     assert "did not fall in 50 epochs" in messages[0]
     assert "100% of the training examples" in messages[1]
     assert all("cale the inputs" in message for message in messages)
+
+
+def test_fit__the_default_model_learns_from_inputs_of_any_size():
+    labels = np.arange(20) % 2
+    inputs = (X + 4 * labels[:, None]) * 1e15
+    assert make("PNCA").fit(inputs, labels).score(inputs, labels) > 0.9  # warnings are errors here
+
+
+@pytest.mark.parametrize("name", NEIGHBOUR)
+@pytest.mark.parametrize("n_groups", [7, 21])
+def test_fit__groups_of_another_length_are_refused(name, n_groups):
+    with pytest.raises(InvalidInputError, match=f"groups has {n_groups} entries, but there are 20 examples"):
+        make(name, max_epochs=1).fit(X, Y, groups=np.arange(n_groups))
+
+
+def test_fit__folds_of_one_group_are_refused():
+    with pytest.raises(InvalidInputError, match=r"All examples are of one group.* leave groups out"):
+        make("PNCA", max_epochs=1).fit(X, Y, groups=np.zeros(20))
 
 
 @pytest.mark.parametrize("k", [0, 21, 2.5, "all"])

@@ -55,7 +55,9 @@ def folder(tmp_path):
 
 def test_shipped__every_file_belongs_to_one_experiment():
     names = [name for experiment in EXPERIMENTS for name in load_exhibits(experiment)]
-    assert sorted([*names, "models"]) == sorted(path.stem for path in settings_folder().glob("*.toml"))
+    assert sorted([*names, "models", "choices"]) == sorted(
+        path.stem for path in settings_folder().glob("*.toml")
+    )
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)

@@ -10,6 +10,7 @@ import scenarios
 from pnca.maths.kernels import (
     _blocks,
     _log_terms,
+    input_factor_weight,
     log_expected_kernel,
     log_input_factor,
     log_latent_kernel,
@@ -168,6 +169,82 @@ def test_neighbour_scale__copies_are_no_neighbours():
     far_from_zero = x + 1000  # where rounding leaves a copy a little apart
     torch.testing.assert_close(neighbour_scale(torch.cat([far_from_zero, far_from_zero])), scale)
     assert neighbour_scale(torch.ones(4, 2)) == 1
+
+
+def slow_neighbour_scale(x, groups):
+    """The median of the distances to the nearest point of another group, where there is one."""
+    nearest = []
+    for i in range(len(x)):
+        others = [j for j in range(len(x)) if j != i and groups[j] != groups[i]]
+        if others:
+            nearest.append(min((x[i] - x[j]).square().sum().item() for j in others))
+    nearest, middle = sorted(nearest), len(nearest) // 2
+    return nearest[middle] if len(nearest) % 2 else (nearest[middle - 1] + nearest[middle]) / 2
+
+
+@pytest.mark.parametrize("n", [11, 12])
+@pytest.mark.parametrize("n_groups", [3, 5, 20])
+@pytest.mark.parametrize("max_pairs", [1, 30, 10**6])
+def test_neighbour_scale__with_groups_equals_the_loop_in_blocks_of_any_size(
+    n, n_groups, max_pairs, monkeypatch
+):
+    monkeypatch.setattr("pnca.maths.kernels.MAX_PAIRS", max_pairs)
+    x = scenarios.cloud(1, n, 3, seed=n)[0]
+    groups = torch.randint(n_groups, (n,), generator=torch.Generator().manual_seed(n_groups))
+    assert neighbour_scale(x, groups).item() == pytest.approx(slow_neighbour_scale(x, groups.tolist()))
+    assert neighbour_scale(x).item() == pytest.approx(slow_neighbour_scale(x, range(n)))
+
+
+def test_neighbour_scale__of_one_group_is_one():
+    assert neighbour_scale(scenarios.cloud(1, 5, 2)[0], torch.zeros(5)) == 1
+
+
+def test_neighbour_scale__members_of_a_group_are_no_neighbours():
+    # Pairs one apart, ten from pair to pair: 1, or 9 from the nearest end of the next pair.
+    x = torch.tensor([[0.0], [1.0], [10.0], [11.0], [20.0], [21.0]])
+    assert neighbour_scale(x).item() == pytest.approx(1)
+    # The ends at 0 and 21 are ten from the next pair, the other four nine.
+    assert neighbour_scale(x, torch.tensor([0, 0, 1, 1, 2, 2])).item() == pytest.approx(81)
+
+
+@pytest.mark.parametrize("n", [3, 6, 7])  # 3, 15 and 21 pairs: an odd number has one in the middle
+def test_input_factor_weight__equals_the_loop(n):
+    x = scenarios.cloud(1, n, 4, seed=n)[0]
+    pairs = sorted((x[i] - x[j]).square().sum().item() for i in range(n) for j in range(i))
+    weight = input_factor_weight(x, neighbour_scale(x)).item()
+    assert weight == pytest.approx(6 * slow_neighbour_scale(x, range(n)) / pairs[len(pairs) // 2])
+
+
+def test_input_factor_weight__lets_the_factor_fall_by_six_over_the_width_of_the_data():
+    x = scenarios.cloud(1, 7, 4)[0]
+    scale = neighbour_scale(x)
+    weight = input_factor_weight(x, scale).item()
+    row, column = torch.triu_indices(7, 7, offset=1)
+    between_two = log_input_factor(x, x, scale, weight)[row, column].median()
+    assert between_two.item() == pytest.approx(weight - 6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    factor=st.floats(1e-6, 1e6),
+    offset=st.floats(-3, 3),
+    n=st.integers(3, 9),
+    p=st.integers(1, 5),
+    seed=st.integers(0, 99),
+)
+def test_input_factor__depends_on_neither_the_unit_nor_the_origin(factor, offset, n, p, seed):
+    x = scenarios.cloud(1, n, p, seed=seed)[0]
+
+    def log_factor(points):
+        scale = neighbour_scale(points)
+        return log_input_factor(points, points, scale, input_factor_weight(points, scale).item())
+
+    torch.testing.assert_close(log_factor(factor * (x + offset)), log_factor(x), rtol=1e-6, atol=1e-6)
+
+
+def test_input_factor_weight__of_points_that_coincide_is_one():
+    points = torch.ones(4, 2)
+    assert input_factor_weight(points, neighbour_scale(points)) == 1
 
 
 def test_log_input_factor__equals_the_loop():

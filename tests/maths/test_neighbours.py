@@ -86,7 +86,23 @@ def test_leave_one_out__a_point_is_not_its_own_neighbour():
 def test_leave_one_out__does_not_change_its_input():
     log_K = torch.zeros(3, 3)
     leave_one_out(log_K)
+    leave_one_out(log_K, torch.tensor([0, 0, 1]))
     assert (log_K == 0).all()
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (2, 6, 6)])
+def test_leave_one_out__takes_the_whole_group_off_the_list(shape):
+    log_K, groups = -torch.rand(shape), torch.tensor([4, 1, 4, 0, 1, 4])
+    K = leave_one_out(log_K, groups).exp()
+    for i in range(6):
+        for j in range(6):
+            expected = 0.0 if groups[i] == groups[j] else log_K[..., i, j].exp()
+            assert (K[..., i, j] == expected).all()
+
+
+def test_leave_one_out__groups_of_one_are_no_groups():
+    log_K, _ = problem(n_queries=9)
+    torch.testing.assert_close(leave_one_out(log_K, torch.arange(9)), leave_one_out(log_K))
 
 
 @pytest.mark.parametrize("background", [0.0, 0.2])

@@ -45,6 +45,39 @@ def test_log_leave_one_out_probabilities__equal_the_loop_with_weights(background
     torch.testing.assert_close(got.exp(), expected)
 
 
+@pytest.mark.parametrize("background", [0.0, 0.3])
+def test_log_leave_one_out_probabilities__equal_the_loop_with_groups(background):
+    z, labels = scenarios.cloud(2, 6, 2), torch.tensor([0, 1, 0, 1, 0, 1])
+    groups = torch.tensor([0, 0, 0, 1, 2, 2])
+    prior, ones = torch.tensor([0.4, 0.6], dtype=z.dtype), torch.ones(6, dtype=z.dtype)
+    log_K = log_expected_kernel(z, z, 1.1)
+    of_others = log_K.exp() * (groups[:, None] != groups)
+    expected = reference.class_probabilities(of_others, labels, 2, background, prior, ones)
+    got = log_leave_one_out_probabilities(log_K, labels, prior.log(), background, groups=groups)
+    torch.testing.assert_close(got.exp(), expected)
+
+
+def test_log_leave_one_out_probabilities__a_pair_of_one_group_has_no_gradient():
+    log_K = (-scenarios.cloud(1, 6, 6)[0].square()).requires_grad_()
+    labels, groups = torch.tensor([0, 1, 0, 1, 0, 1]), torch.tensor([0, 0, 1, 1, 2, 2])
+    log_prior = torch.tensor([0.5, 0.5], dtype=log_K.dtype).log()
+    log_p = log_leave_one_out_probabilities(log_K, labels, log_prior, 0.1, groups=groups)
+    pnca_loss(log_p, labels, torch.ones(6, dtype=log_K.dtype)).backward()
+    same_group = groups[:, None] == groups
+    assert (log_K.grad[same_group] == 0).all()
+    assert (log_K.grad[~same_group] != 0).all()
+
+
+def test_log_leave_one_out_probabilities__weights_may_differ_between_kernels():
+    kernels = log_latent_kernel(scenarios.cloud(3, 6, 2), scenarios.cloud(3, 6, 2), 1.2)  # (3, 6, 6)
+    labels, log_prior = scenarios.labels(6, 2), torch.zeros(2, dtype=kernels.dtype)
+    log_weights = scenarios.cloud(3, 1, 6, seed=1)
+    together = log_leave_one_out_probabilities(kernels, labels, log_prior, 0.1, log_weights)
+    for kernel, weights, log_p in zip(kernels, log_weights, together, strict=True):
+        alone = log_leave_one_out_probabilities(kernel, labels, log_prior, 0.1, weights[0])
+        torch.testing.assert_close(log_p, alone)
+
+
 def test_pnca_loss__weights_multiply_the_terms():
     log_p = torch.tensor([[0.5, 0.5], [0.25, 0.75]]).log()
     got = pnca_loss(log_p, torch.tensor([0, 1]), torch.tensor([2.0, 3.0]))

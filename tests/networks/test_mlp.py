@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from pnca.networks import MLP, StackedModule
+from pnca.networks import MLP, StackedModule, seeded
+from pnca.networks.mlp import drop
 
 LAYERS = [6, 5, 4, 3]
 
@@ -79,3 +80,53 @@ def test_mlp__dropout_acts_in_training_only_and_on_each_particle_anew():
     # A binomial of 1,000 with p = .7 has a standard deviation of 14.5.
     assert (kept - 700).abs().max() < 5 * 14.5
     assert not torch.equal(kept[0], kept[1])
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.2, 0.5, 0.9])
+def test_drop__drops_its_share_and_keeps_the_mean(rate):
+    n = 200_000
+    with seeded(0):
+        dropped = drop(torch.ones(n), rate)
+    deviation = math.sqrt(rate * (1 - rate) / n)  # of a share of n
+    # The share itself is rounded to a multiple of 1/256.
+    assert (dropped == 0).double().mean().item() == pytest.approx(rate, abs=5 * deviation + 1 / 512)
+    survivors = dropped[dropped != 0].unique()
+    assert survivors.numel() == 1
+    assert survivors.item() == pytest.approx(1 / (1 - rate), rel=0.03)
+    assert dropped.mean().item() == pytest.approx(1, abs=5 * deviation / (1 - rate))
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 11), (0, 4)])
+def test_drop__keeps_the_shape_and_the_survivors(shape):
+    inputs = torch.randn(shape)
+    with seeded(1):
+        dropped = drop(inputs, 0.5)
+    assert dropped.shape == shape
+    torch.testing.assert_close(dropped, torch.where(dropped == 0, 0, 2 * inputs))
+
+
+def test_drop__is_random_but_repeatable():
+    draws = []
+    for seed in (0, 0, 1):
+        with seeded(seed):
+            draws += [drop(torch.ones(4, 50), 0.3), drop(torch.ones(4, 50), 0.3)]
+    first, second, again, second_again, other, _ = draws
+    assert torch.equal(first, again)
+    assert torch.equal(second, second_again)
+    assert not torch.equal(first, second)
+    assert not torch.equal(first, other)
+
+
+def test_drop__numbers_are_dropped_independently_of_their_places():
+    # Eight inputs share one random word: neighbours must not be dropped together.
+    with seeded(0):
+        kept = (drop(torch.ones(40_000, 8), 0.5) != 0).double()
+    correlations = torch.corrcoef(kept.T) - torch.eye(8)
+    assert correlations.abs().max() < 5 / math.sqrt(40_000)
+
+
+def test_drop__lets_nothing_through_at_a_rate_of_nearly_one_but_finite_numbers():
+    with seeded(0):
+        dropped = drop(torch.ones(10_000), 0.9999)
+    assert dropped.isfinite().all()
+    assert (dropped == 0).double().mean() > 0.98

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -44,6 +46,39 @@ def test_train__steps_are_those_of_nadam():
         (expected - TARGET).square().sum().backward()
         optimiser.step()
     torch.testing.assert_close(particles, expected.detach())
+
+
+def test_train__steps_are_those_of_adam_on_request():
+    particles, _ = run(max_epochs=7, optimiser="adam")
+    expected = torch.zeros(2, 2, requires_grad=True)
+    optimiser = torch.optim.Adam([expected], lr=0.1)
+    for _ in range(7):
+        optimiser.zero_grad()
+        (expected - TARGET).square().sum().backward()
+        optimiser.step()
+    torch.testing.assert_close(particles, expected.detach())
+
+
+def test_train__adam_finds_the_minimum():
+    particles, history = run(optimiser="adam")
+    torch.testing.assert_close(particles, TARGET, atol=0.05, rtol=0)
+    assert history.loss[-1] < 0.01 < history.loss[0]
+
+
+def test_train__shows_the_particles_after_each_epoch_without_gradients():
+    seen = []
+
+    def after_epoch(epoch, particles):
+        assert not torch.is_grad_enabled()
+        seen.append((epoch, particles.clone()))
+
+    particles, _ = run(max_epochs=5, after_epoch=after_epoch, batches=lambda: [np.arange(3), np.arange(1)])
+    assert [epoch for epoch, _ in seen] == [1, 2, 3, 4, 5]
+    for (_, before), (_, after) in itertools.pairwise(seen):
+        assert (before != after).all()
+    assert torch.equal(seen[-1][1], particles)
+    early, _ = run(max_epochs=2, batches=lambda: [np.arange(3), np.arange(1)])
+    assert torch.equal(seen[1][1], early)
 
 
 def test_train__follows_the_direction_and_not_the_gradient():

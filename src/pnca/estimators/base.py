@@ -384,7 +384,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """Validate X for prediction; float32 like the training data, whatever it was stored as."""
         check_is_fitted(self)
         shape = tuple(getattr(X, "shape", ()))[1:]
-        if len(shape) > 1 and shape != self.input_shape_:
+        if shape and max(len(shape), len(self.input_shape_)) > 1 and shape != self.input_shape_:
             raise InvalidInputError(
                 f"X has inputs of shape {shape}, but {type(self).__name__} was fitted on inputs of shape "
                 f"{self.input_shape_}."

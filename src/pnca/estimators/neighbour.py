@@ -303,6 +303,8 @@ class NeighbourClassifier(ParticleClassifier):
             of_a = a[team]
             of_b = of_a if b is a else b[team]
             if self.kernel == "orthogonal":
+                if not hasattr(self, "frequencies_"):
+                    raise InvalidInputError("kernel was set to 'orthogonal' after the fit; fit again.")
                 kernels.append(log_approximate_kernel(of_a, of_b, torch.from_numpy(self.frequencies_).to(a)))
             else:
                 kernels.append(log_expected_kernel(of_a, of_b, self.bandwidth_))

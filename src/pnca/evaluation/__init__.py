@@ -14,6 +14,7 @@ from pnca.evaluation.confidence import (
     share_above,
 )
 from pnca.evaluation.ood import ood_aupr, ood_auroc, ood_fpr95
+from pnca.evaluation.paired import bootstrap_interval, paired_interval
 from pnca.evaluation.selective import augrc, aurc, coverage_at_risk, risk_at_coverage
 from pnca.evaluation.summary import summarise
 
@@ -24,6 +25,7 @@ __all__ = [
     "augrc",
     "aurc",
     "balanced_accuracy",
+    "bootstrap_interval",
     "brier_score",
     "count_vs_confidence",
     "coverage_at_risk",
@@ -32,6 +34,7 @@ __all__ = [
     "ood_aupr",
     "ood_auroc",
     "ood_fpr95",
+    "paired_interval",
     "risk_at_coverage",
     "share_above",
     "summarise",

@@ -5,12 +5,12 @@ Measures are taken from the kept form, so that a report made from files says wha
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pnca import evaluation
-from pnca.estimators.base import ParticleClassifier
 
 #: The least log-odds that is kept; exp(-10000) is zero in any precision, and float16 reaches -65504.
 _LEAST = -1e4
@@ -95,7 +95,7 @@ class Answers:
 
 
 def ask(
-    model: ParticleClassifier,
+    model: Any,  # noqa: ANN401
     inputs: NDArray[np.float32],
     labels: NDArray[np.int64] | None,
     *,
@@ -106,7 +106,7 @@ def ask(
 
     Parameters
     ----------
-    model : ParticleClassifier
+    model : classifier
         Fitted on labels from 0 to ``n_classes - 1``. A class missing from its training data is given
         probability zero.
     inputs : ndarray of shape (n, ...)
@@ -123,13 +123,35 @@ def ask(
     Answers
     """
     logs = np.full((len(inputs), n_classes), -np.inf)
-    logs[:, model.classes_] = model.predict_log_proba(inputs)
+    logs[:, model.classes_] = log_probabilities(model, inputs)
     evidence = getattr(model, "evidence", None) if with_evidence else None
     return Answers(
         compact=compress(logs),
         labels=None if labels is None else labels.astype(np.uint8),
         evidence=None if evidence is None else evidence(inputs).astype(np.float32),
     )
+
+
+def log_probabilities(model: Any, inputs: NDArray[np.float32]) -> NDArray[np.float64]:  # noqa: ANN401
+    """Log class probabilities of any classifier.
+
+    Parameters
+    ----------
+    model : classifier
+        Fitted; with ``predict_log_proba`` or at least ``predict_proba``.
+    inputs : ndarray of shape (n, ...)
+        The test set.
+
+    Returns
+    -------
+    ndarray of shape (n, c)
+    """
+    if hasattr(model, "predict_log_proba"):
+        logs: NDArray[np.float64] = model.predict_log_proba(inputs)
+        return logs
+    with np.errstate(divide="ignore"):
+        logs = np.log(model.predict_proba(inputs))
+    return logs
 
 
 def measure(answers: Mapping[str, Answers], reference: str) -> dict[str, dict[str, float | None]]:

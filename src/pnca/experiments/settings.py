@@ -22,6 +22,8 @@ else:
 #: What an exhibit may be: which experiment it belongs to and how it is shown.
 EXPERIMENTS = ("mnist", "covid", "ablation")
 KINDS = ("table", "confidence", "angles", "conditions", "ablation")
+# Files beside the exhibits: names of models, and questions about PNCA's own settings.
+_NOT_EXHIBITS = ("models", "choices")
 
 _T = TypeVar("_T")
 
@@ -191,7 +193,7 @@ def load_models(folder: Path | None = None) -> dict[str, ModelSettings]:
     """
     path = (folder or settings_folder()) / "models.toml"
     try:
-        return {name: _build(ModelSettings, name, table) for name, table in _read(path).items()}
+        return {name: _build(ModelSettings, name, table) for name, table in read_toml(path).items()}
     except InvalidInputError as error:
         raise InvalidInputError(f"{path.name}: {error}") from None
 
@@ -215,9 +217,9 @@ def load_exhibits(experiment: str, folder: Path | None = None) -> dict[str, Exhi
     folder = folder or settings_folder()
     known = load_models(folder)
     exhibits = []
-    for path in sorted(path for path in folder.glob("*.toml") if path.stem != "models"):
+    for path in sorted(path for path in folder.glob("*.toml") if path.stem not in _NOT_EXHIBITS):
         try:
-            exhibit = _build(Exhibit, path.stem, _read(path))
+            exhibit = _build(Exhibit, path.stem, read_toml(path))
             for name in (*exhibit.models, *exhibit.paper):
                 _check_choice(exhibit.name, "model", name, tuple(known))
         except InvalidInputError as error:
@@ -232,7 +234,18 @@ def _place(exhibit: Exhibit) -> tuple[bool, bool, str]:
     return not exhibit.in_paper, not exhibit.in_paper.startswith("Table"), exhibit.in_paper
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a settings file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    dict
+    """
     try:
         table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -21,11 +21,31 @@ from pnca.maths.stein import parameter_kernel
 TestSet = tuple[NDArray[np.float32], NDArray[np.int64] | None]
 
 
+class Model(Protocol):
+    """Which model a cell fits."""
+
+    @property
+    def name(self) -> str:
+        """Its name in tables."""
+
+    @property
+    def estimator(self) -> str:
+        """What it is made from."""
+
+    @property
+    def settings(self) -> str:
+        """Whose settings it has."""
+
+    @property
+    def changes(self) -> Mapping[str, Any]:
+        """Arguments that differ from those."""
+
+
 class Cell(Protocol):
     """One fit."""
 
     @property
-    def model(self) -> ModelSettings:
+    def model(self) -> Model:
         """Which model is fitted."""
 
     def columns(self) -> dict[str, Any]:
@@ -263,5 +283,5 @@ def _mean_parameter_kernel_sum(model: ParticleClassifier) -> float:
     return float(kernel.sum(dim=1).mean())
 
 
-def _describe(model: ModelSettings) -> dict[str, Any]:
+def _describe(model: Model) -> dict[str, Any]:
     return {"estimator": model.estimator, "settings": model.settings, "changes": dict(model.changes)}

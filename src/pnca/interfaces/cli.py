@@ -11,6 +11,7 @@ import typer
 
 from pnca import __version__
 from pnca.exceptions import PncaError
+from pnca.interfaces.benchmark import benchmark
 from pnca.interfaces.reproduce import report, reproduce
 
 app = typer.Typer(
@@ -94,6 +95,7 @@ def demo(
 
 app.command()(reproduce)
 app.command()(report)
+app.command()(benchmark)
 
 
 def main() -> None:

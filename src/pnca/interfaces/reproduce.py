@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pnca.exceptions import InvalidInputError
+from pnca.interfaces.running import run_and_show, say, whole_numbers, words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,8 +103,7 @@ def reproduce(
     from pnca.experiments.grid import Engine, check_engine
     from pnca.experiments.mnist import mnist_study
     from pnca.experiments.store import RunFolder
-    from pnca.experiments.study import Options, run_study
-    from pnca.interfaces.watch import Display
+    from pnca.experiments.study import Options
     from pnca.reports.run import write_report
 
     console = Console()
@@ -111,8 +111,8 @@ def reproduce(
     who = Engine(name=engine.value, jobs=jobs or cores, scheduler=scheduler)
     options = Options(
         trials=trials,
-        train_sizes=_whole_numbers(train_sizes) if train_sizes is not None else None,
-        models=_words(models) if models is not None else None,
+        train_sizes=whole_numbers(train_sizes) if train_sizes is not None else None,
+        models=words(models) if models is not None else None,
         quick=quick,
     )
     place = out or Path(f"pnca-{study.value}")
@@ -128,57 +128,45 @@ def reproduce(
         else mnist_study(data_dir, options, experiment=study.value, download=download)
     )
     folder = RunFolder.create(place, resume=resume)
-    at_once = "on the scheduler's workers" if scheduler else f"{who.jobs} at a time"
-    _say(console, f"{len(plan.cells)} fits, {at_once}; results go to {folder.path.resolve()}.")
-    display = Display(console, plan.headline, len(plan.cells))
-    try:
-        with display.shown():
-            failed = run_study(
-                plan,
-                folder,
-                who,
-                watch=lambda outcome, done, total: display.finished(
-                    plan.stem(outcome.cell), outcome.result, done, total
-                ),
-                resumed=display.resumed,
-            )
-    except KeyboardInterrupt:
-        _say(console, f"\nStopped. Finished fits are kept in {folder.path}: continue with --resume.")
-        raise typer.Exit(130) from None
-    if failed:
-        _say(console, f"\n{len(failed)} of {len(plan.cells)} fits failed (run.json has the whole errors):")
-        for outcome in failed:
-            reason = (outcome.error or "").strip().splitlines()[-1]
-            _say(console, f"  {plan.stem(outcome.cell)}: {reason}")
-    if len(failed) == len(plan.cells):
-        raise typer.Exit(1)
+    failed = run_and_show(console, plan, folder, who)
     _print_report(console, write_report(folder))
     if failed:
         raise typer.Exit(1)
 
 
 def report(
-    results: Annotated[list[Path], typer.Argument(help="Folders that `pnca reproduce` wrote.")],
+    results: Annotated[
+        list[Path], typer.Argument(help="Folders that `pnca reproduce` or `pnca benchmark` wrote.")
+    ],
     out: Annotated[
         Path | None,
         typer.Option(help="Write one Markdown document about all of them, with its figures beside it."),
     ] = None,
 ) -> None:
-    """Redraw tables and figures from a run's files, without fitting anything."""
+    """Redraw tables and figures from a run's files, without fitting anything.
+
+    Several runs of the benchmark add up to one document; other runs cannot be in it.
+    """
     from rich.console import Console
 
     from pnca.experiments.store import RunFolder
+    from pnca.reports.benchmark import write_benchmark
     from pnca.reports.reproduction import write_reproduction
     from pnca.reports.run import write_report
 
     console = Console()
     folders = [RunFolder.open(path) for path in results]
+    studies = [folder.read_run()["study"] for folder in folders]
     if out is not None:
-        _say(console, f"Written {write_reproduction(folders, out)}.")
+        write = write_benchmark if "benchmark" in studies else write_reproduction
+        say(console, f"Written {write(folders, out)}.")
         return
-    for folder in folders:
+    for folder, study in zip(folders, studies, strict=True):
         folder.write_tables()
-        _print_report(console, write_report(folder))
+        if study == "benchmark":
+            say(console, f"Written {write_benchmark([folder], folder.path / 'benchmark.md')}.")
+        else:
+            _print_report(console, write_report(folder))
 
 
 def _covid_plan(
@@ -229,28 +217,9 @@ def _print_report(console: Console, written: Written) -> None:
             )
             # Too wide for the terminal, rich would cut numbers off.
             text = f"\n{section.title}\n{given.caption}\n\n{given.markdown()}"
-            console.print(table) if fits else _say(console, text)
+            console.print(table) if fits else say(console, text)
             for note in section.notes:
-                _say(console, note)
-    _say(console, f"\nWritten to {written.folder.resolve()}:")
+                say(console, note)
+    say(console, f"\nWritten to {written.folder.resolve()}:")
     for path in written.files:
-        _say(console, f"  {path.relative_to(written.folder)}")
-
-
-def _say(console: Console, text: str) -> None:
-    """Print text as it is: brackets in a path are no markup, and a long line is the terminal's to wrap."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _words(text: str) -> tuple[str, ...]:
-    words = tuple(word.strip() for word in text.split(",") if word.strip())
-    if not words:
-        raise InvalidInputError(f"Expected names separated by commas, but found {text!r}.")
-    return words
-
-
-def _whole_numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(word) for word in _words(text))
-    except ValueError:
-        raise InvalidInputError(f"Expected whole numbers such as 100,200, but found {text!r}.") from None
+        say(console, f"  {path.relative_to(written.folder)}")

@@ -13,8 +13,9 @@ from pnca.maths.distances import sq_distances
 #: and enough that the cost of calling an operation does not show.
 MAX_PAIRS = 2**20
 
-#: By how much the log of the input factor falls over the median squared distance of the data.
-INPUT_DECAY = 6.0
+#: By how much the log of the input factor falls over the median squared distance of the data, if it has
+#: many columns; with this number of columns by half as much.
+INPUT_DECAY, FEW_COLUMNS = 8.0, 50
 
 
 def log_latent_kernel(a: Tensor, b: Tensor, bandwidth: float) -> Tensor:
@@ -85,11 +86,12 @@ def neighbour_scale(points: Tensor, groups: Tensor | None = None) -> Tensor:
 def input_factor_weight(points: Tensor, scale: Tensor) -> Tensor:
     r"""Weight of the input factor that lets it fall by the width of the data.
 
-    .. math:: \lambda = \frac{6\, s}{\mathrm{median}_{i < j} \|x_i - x_j\|^2}
+    .. math:: \lambda = \frac{8\, p}{p + 50} \cdot \frac{s}{\mathrm{median}_{i < j} \|x_i - x_j\|^2}
 
-    The factor is then :math:`e^{\lambda - 6}` at the median distance between two points and one between
-    neighbours, whatever the number of points and of dimensions. It follows from the geometry alone: the
-    likelihood of familiar points, by which all else is chosen, says nothing about foreign ones.
+    The factor is one between neighbours and small at the median distance between two points, whatever
+    the number of points. It is steeper with more columns: what an embedding of a few dimensions cannot
+    show is then more. It follows from the geometry alone, since the likelihood of familiar points, by
+    which other things are chosen, says nothing about foreign ones.
 
     Parameters
     ----------
@@ -105,13 +107,15 @@ def input_factor_weight(points: Tensor, scale: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> points = torch.tensor([[0.0], [1.0], [3.0]])
+    >>> points = torch.zeros(3, 50)
+    >>> points[:, 0] = torch.tensor([0.0, 1.0, 3.0])
     >>> input_factor_weight(points, neighbour_scale(points))
-    tensor(1.5000)
+    tensor(1.)
     """
     row, column = torch.triu_indices(len(points), len(points), offset=1, device=points.device)
     width = sq_distances(points, points)[row, column].median()
-    return torch.where(width > 0, INPUT_DECAY * scale / width, 1.0)
+    decay = INPUT_DECAY * points.shape[1] / (points.shape[1] + FEW_COLUMNS)
+    return torch.where(width > 0, decay * scale / width, 1.0)
 
 
 def log_input_factor(a: Tensor, b: Tensor, scale: Tensor | float, weight: float) -> Tensor:

@@ -41,11 +41,12 @@ def out_of_fold_losses(
     tensor([0.6931])
     """
     chosen = labels[:, None]
-    losses = [
-        -(weights * _log_answer(log_masses, float(background), log_prior).gather(1, chosen).squeeze(1)).sum()
+    log_correct = [
+        _log_answer(log_masses, float(background), log_prior).gather(1, chosen).squeeze(1)
         for background in backgrounds
     ]
-    return torch.stack(losses)
+    # Examples of weight zero may hold log 0, and 0 * log 0 would swamp the sum.
+    return torch.stack([-(weights * logs.where(weights > 0, 0)).sum() for logs in log_correct])
 
 
 def shrinkage(value: Tensor, reference: float, spread: float) -> Tensor:

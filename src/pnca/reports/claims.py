@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pnca.evaluation import paired_interval
 from pnca.experiments.settings import load_exhibits
 from pnca.experiments.store import RunFolder
-from pnca.reports.frame import Frame, paired_interval
+from pnca.reports.frame import Frame
 from pnca.reports.sections import PAPER_NEGATIVES, THRESHOLDS, accuracy_curve
 from pnca.reports.tables import number, per_cent, signed
 

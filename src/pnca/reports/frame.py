@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 Row = Mapping[str, Any]
 
@@ -106,34 +105,3 @@ class Frame:
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
-
-
-def paired_interval(
-    a: NDArray[np.float64], b: NDArray[np.float64], level: float = 0.95
-) -> tuple[float, float, float]:
-    """Mean of the paired differences a - b, and its t interval.
-
-    Parameters
-    ----------
-    a, b : ndarray of shape (r,)
-        Values on the same draws.
-    level : float
-        Its confidence level.
-
-    Returns
-    -------
-    mean, low, high : float
-        The ends are NaN with fewer than two pairs.
-
-    Examples
-    --------
-    >>> [round(value, 2) for value in paired_interval(np.array([1.0, 2.0, 3.0]), np.zeros(3))]
-    [2.0, -0.48, 4.48]
-    """
-    difference = np.asarray(a) - np.asarray(b)
-    difference = difference[np.isfinite(difference)]
-    mean = float(difference.mean()) if len(difference) else float("nan")
-    if len(difference) < 2:
-        return mean, float("nan"), float("nan")
-    half = stats.t.ppf((1 + level) / 2, len(difference) - 1) * stats.sem(difference)
-    return mean, mean - float(half), mean + float(half)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedGroupKFold
 from torch import Tensor
 
 from pnca.exceptions import InvalidInputError
@@ -46,13 +45,17 @@ def assign_folds(
         folds = np.empty(n, dtype=np.int64)
         folds[order] = np.arange(n) % min(n_folds, n)
         return folds
+    # Here, because it loads much that nothing else needs.
+    from sklearn.model_selection import StratifiedGroupKFold
+
     n_groups = len(np.unique(groups))
     if n_groups < 2:
         raise InvalidInputError("All examples are of one group, so none can be held out: leave groups out.")
     splitter = StratifiedGroupKFold(min(n_folds, n_groups), shuffle=True, random_state=rng)
     folds = np.empty(n, dtype=np.int64)
-    # scikit-learn's stratification by class would refuse classes rarer than the number of folds.
-    common = np.where(np.bincount(labels)[labels] >= min(n_folds, n_groups), labels, -1)
+    # scikit-learn's stratification by class would refuse classes rarer than the number of folds, or warn.
+    counts = np.bincount(labels)
+    common = np.where(counts[labels] >= min(n_folds, n_groups), labels, counts.argmax())
     for fold, (_, held_out) in enumerate(splitter.split(groups, common, groups)):
         folds[held_out] = fold
     return folds

@@ -1,0 +1,84 @@
+"""``pnca benchmark``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pnca.interfaces.reproduce import DataDir, EngineName
+from pnca.interfaces.running import run_and_show, say, whole_numbers, words
+
+
+def benchmark(
+    data_dir: DataDir = None,
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("pnca-benchmark"),
+    document: Annotated[
+        Path | None,
+        typer.Option(help="Markdown file to write from the results.", show_default="benchmark.md in --out"),
+    ] = None,
+    data_sets: Annotated[
+        str | None, typer.Option(help="Names of data sets, such as 'digits,breast cancer'.")
+    ] = None,
+    models: Annotated[str | None, typer.Option(help="Names of models, such as 'PNCA,RBF-SVM'.")] = None,
+    train_sizes: Annotated[
+        str | None, typer.Option(help="Numbers of training examples, such as 50,100.")
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Draws of the training set.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Fits at a time.", show_default="the number of cores")
+    ] = None,
+    engine: Annotated[
+        EngineName, typer.Option(help="Processes of this machine, or Dask.")
+    ] = EngineName.local,
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler.")] = None,
+    device: Annotated[
+        str, typer.Option(help="Where this package's networks are trained: cpu, cuda.")
+    ] = "cpu",
+    choices: Annotated[
+        bool,
+        typer.Option("--choices", help="Compare PNCA with itself, one of its settings changed at a time."),
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="100 examples, two draws, a tenth of the test images.")
+    ] = False,
+) -> None:
+    """Compare PNCA with other classifiers on small data, in accuracy, calibration and caution.
+
+    Data sets: MNIST (with notMNIST as what is foreign), chest X-rays with COVID-19 (with bones), and four
+    that come with scikit-learn. Those of which the files are missing are left out. Every model is measured
+    as it is and after temperature scaling.
+
+    A run that was stopped continues with --resume. Every finished fit is kept.
+    """
+    from rich.console import Console
+
+    from pnca.experiments.benchmark import benchmark_study
+    from pnca.experiments.grid import Engine, check_engine
+    from pnca.experiments.store import RunFolder
+    from pnca.experiments.study import Options
+    from pnca.reports.benchmark import write_benchmark
+
+    console = Console()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    who = Engine(name=engine.value, jobs=jobs or cores, scheduler=scheduler)
+    options = Options(
+        trials=trials,
+        train_sizes=None if train_sizes is None else whole_numbers(train_sizes),
+        models=None if models is None else words(models),
+        quick=quick,
+    )
+    RunFolder.check(out, resume=resume)
+    check_engine(who)
+    chosen = None if data_sets is None else words(data_sets)
+    plan, missing = benchmark_study(data_dir, options, data_sets=chosen, device=device, choices=choices)
+    for reason in missing:
+        say(console, f"Left out: {reason}")
+    folder = RunFolder.create(out, resume=resume)
+    failed = run_and_show(console, plan, folder, who)
+    say(console, f"\nWritten {write_benchmark([folder], document or out / 'benchmark.md')}.")
+    if failed:
+        raise typer.Exit(1)
