@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from benchmark_runs import cells, run
 from pnca.exceptions import InvalidInputError
+from pnca.experiments.benchmark import benchmark_study
 from pnca.experiments.store import RunFolder, read_cell
+from pnca.experiments.study import Options
 from pnca.interfaces import cli
 
 MODELS = "k-NN,nearest distance"
@@ -58,9 +61,11 @@ def test_benchmark__results_are_kept_whether_or_not_a_document_can_be_written(wi
 
 def test_benchmark__without_pnca_there_is_no_document(without_pnca):
     out, said = without_pnca
-    assert isinstance(said.exception, InvalidInputError)
-    assert "No fit of PNCA is finished in run" in str(said.exception)
-    assert not (out / "benchmark.md").exists()
+    assert said.exit_code == 0
+    assert "There is no document without a fit of PNCA" in said.output
+    assert "Written" not in said.output
+    assert not list(out.glob("*.md"))
+    assert len(list((out / "cells").iterdir())) == 8
 
 
 def test_benchmark__with_pnca_the_document_is_in_the_folder_or_where_it_is_asked_for(without_pnca, tmp_path):
@@ -109,4 +114,49 @@ def test_report__the_benchmark_and_another_study_do_not_mix(without_pnca, tmp_pa
         said = call("report", *folders, "--out", tmp_path / "both.md", folder=tmp_path)
         assert isinstance(said.exception, InvalidInputError)
         assert "other holds a run of mnist; the benchmark has a document of its own" in str(said.exception)
+    assert not (tmp_path / "both.md").exists()
+
+
+@pytest.fixture
+def choices(tmp_path):
+    """A run of the default and one variant on iris that has all of its cells, whose numbers are dictated."""
+    study, _ = benchmark_study(
+        None, Options(models=("PNCA", "cross"), quick=True), data_sets=("iris",), choices=True
+    )
+    folder = run(tmp_path / "choices", cells(places=[("iris", 50)], models=["PNCA"]), study="choices")
+    stems = [study.stem(cell) for cell in study.cells]
+    given = cells(places=[("iris", 50)], models=["PNCA", "cross"])
+    for stem, cell in zip(stems, given, strict=True):
+        assert cell.columns["model"] in stem
+        folder.write(stem, cell)
+    folder.write_run({**folder.read_run(), "cells": stems})
+    return folder.path
+
+
+def test_benchmark__choices_have_a_document_of_their_own(choices, tmp_path):
+    options = ["--data-sets", "iris", "--models", "PNCA,cross", "--jobs", 1, "--out", choices, "--resume"]
+    said = call("benchmark", "--choices", "--quick", *options, folder=tmp_path)
+    assert said.exit_code == 0, said.output
+    assert f"Written {choices / 'method.md'}." in said.output
+    text = (choices / "method.md").read_text(encoding="utf-8")
+    assert "pnca benchmark --choices --quick --models 'PNCA,cross' --data-sets 'iris' --out choices\n" in text
+    assert "| **PNCA** | 2 | .895 |" in text
+    assert not (choices / "benchmark.md").exists()
+
+
+def test_report__of_choices_is_the_document_about_the_method(choices, tmp_path):
+    document = tmp_path / "docs" / "method.md"
+    said = call("report", choices, "--out", document, folder=tmp_path)
+    assert (said.exit_code, said.output) == (0, f"Written {document}.\n")
+    assert document.read_text(encoding="utf-8").startswith("# The method\n")
+    said = call("report", choices, folder=tmp_path)
+    assert (said.exit_code, said.output) == (0, f"Written {choices / 'method.md'}.\n")
+
+
+@pytest.mark.parametrize("study", ["benchmark", "mnist"])
+def test_report__choices_and_another_study_do_not_mix(choices, without_pnca, tmp_path, study):
+    other = copy_as(without_pnca[0], tmp_path / "other", "PNCA", study=study)
+    said = call("report", other, choices, "--out", tmp_path / "both.md", folder=tmp_path)
+    assert isinstance(said.exception, InvalidInputError)
+    assert "of its own" in str(said.exception) or "of their own" in str(said.exception)
     assert not (tmp_path / "both.md").exists()

@@ -208,20 +208,21 @@ def test_neighbour_scale__members_of_a_group_are_no_neighbours():
 
 
 @pytest.mark.parametrize("n", [3, 6, 7])  # 3, 15 and 21 pairs: an odd number has one in the middle
-def test_input_factor_weight__equals_the_loop(n):
-    x = scenarios.cloud(1, n, 4, seed=n)[0]
+@pytest.mark.parametrize("p", [1, 4, 200])
+def test_input_factor_weight__equals_the_loop(n, p):
+    x = scenarios.cloud(1, n, p, seed=n)[0]
     pairs = sorted((x[i] - x[j]).square().sum().item() for i in range(n) for j in range(i))
-    weight = input_factor_weight(x, neighbour_scale(x)).item()
-    assert weight == pytest.approx(6 * slow_neighbour_scale(x, range(n)) / pairs[len(pairs) // 2])
+    expected = 8 * p / (p + 50) * slow_neighbour_scale(x, range(n)) / pairs[len(pairs) // 2]
+    assert input_factor_weight(x, neighbour_scale(x)).item() == pytest.approx(expected)
 
 
-def test_input_factor_weight__lets_the_factor_fall_by_six_over_the_width_of_the_data():
-    x = scenarios.cloud(1, 7, 4)[0]
+def test_input_factor_weight__lets_the_factor_fall_by_the_width_of_the_data():
+    x = scenarios.cloud(1, 7, 50)[0]
     scale = neighbour_scale(x)
     weight = input_factor_weight(x, scale).item()
     row, column = torch.triu_indices(7, 7, offset=1)
     between_two = log_input_factor(x, x, scale, weight)[row, column].median()
-    assert between_two.item() == pytest.approx(weight - 6)
+    assert between_two.item() == pytest.approx(weight - 4)  # with fifty columns by half of eight
 
 
 @settings(max_examples=30, deadline=None)

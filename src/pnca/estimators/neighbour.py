@@ -247,7 +247,8 @@ class NeighbourClassifier(ParticleClassifier):
             _safe_log(self._shown(weights, data, indices))[..., None, :],
             groups,
         )
-        learns = weights * _has_partner(labels, groups)
+        sees = None if data.sees is None else data.sees[:, indices]
+        learns = weights * _has_partner(labels, groups, sees)
         loss = pnca_loss(log_probabilities, labels, self._shown(learns, data, indices))
         n_answers = self._shown(torch.ones_like(weights), data, indices).sum()
         if self.expectation == "shared" and data.sees is None:
@@ -258,7 +259,7 @@ class NeighbourClassifier(ParticleClassifier):
         return Evaluation(loss, loss.detach() / n_answers, n_correct)
 
     def _shown(self, weights: Tensor, data: TrainingData, indices: Tensor) -> Tensor:
-        """Weights (n,) for each answer, zero for examples that its particles must not see: (answers, n).
+        """Weights (n,) or (teams, n) for each answer, zero for examples it must not see: (answers, n).
 
         Without folds the weights (n,) serve for all.
         """
@@ -430,12 +431,18 @@ class NCAClassifier(NeighbourClassifier):
         self.verbose = verbose
 
 
-def _has_partner(labels: Tensor, groups: Tensor | None) -> Tensor:
-    """Whether an example has another of its class and not of its group; else it has nothing to learn from."""
-    if groups is None:
+def _has_partner(labels: Tensor, groups: Tensor | None, sees: Tensor | None) -> Tensor:
+    """Whether an example has another of its class, not of its group, that its team sees: (n,) or (teams, n).
+
+    Without one it has nothing to learn from.
+    """
+    if groups is None and sees is None:
         return labels.bincount()[labels] > 1
-    same_class, same_group = labels[:, None] == labels, groups[:, None] == groups
-    return (same_class & ~same_group).any(dim=1)
+    others = (
+        torch.eye(len(labels), device=labels.device) == 0 if groups is None else groups[:, None] != groups
+    )
+    partners = (labels[:, None] == labels) & others
+    return partners.any(dim=1) if sees is None else sees.float() @ partners.float() > 0
 
 
 def _safe_log(weights: Tensor) -> Tensor:

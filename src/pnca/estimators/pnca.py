@@ -28,7 +28,7 @@ _BACKGROUNDS = tuple(2 ** (k / 2) for k in range(-8, 7))
 #: When the particles are looked at, as shares of the epochs.
 _CHECKPOINTS = (1 / 30, 1 / 10, 1 / 3, 1.0)
 #: How far the likelihood of few examples may move a choice; see pnca.maths.out_of_fold.shrinkage.
-_BANDWIDTH_SPREAD, _BACKGROUND_SPREAD, _EPOCH_SPREAD = 1.0, 0.5, 2.0
+_BANDWIDTH_SPREAD, _BACKGROUND_SPREAD, _EPOCH_SPREAD = 1.0, 0.7, 2.0
 #: Particles that stand for all m in a fold: enough to choose by, at half the cost.
 _SHARE_IN_FOLDS = 0.5
 #: Epochs at each number of examples: so many up to a full batch, then as many steps, but not too few.

@@ -17,7 +17,10 @@ def benchmark(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("pnca-benchmark"),
     document: Annotated[
         Path | None,
-        typer.Option(help="Markdown file to write from the results.", show_default="benchmark.md in --out"),
+        typer.Option(
+            help="Markdown file to write from the results.",
+            show_default="benchmark.md in --out, with --choices method.md",
+        ),
     ] = None,
     data_sets: Annotated[
         str | None, typer.Option(help="Names of data sets, such as 'digits,breast cancer'.")
@@ -50,7 +53,8 @@ def benchmark(
 
     Data sets: MNIST (with notMNIST as what is foreign), chest X-rays with COVID-19 (with bones), and four
     that come with scikit-learn. Those of which the files are missing are left out. Every model is measured
-    as it is and after temperature scaling.
+    as it is and after temperature scaling. The document is about PNCA; without it among --models the fits
+    are kept, and no document is written.
 
     A run that was stopped continues with --resume. Every finished fit is kept.
     """
@@ -61,6 +65,8 @@ def benchmark(
     from pnca.experiments.store import RunFolder
     from pnca.experiments.study import Options
     from pnca.reports.benchmark import write_benchmark
+    from pnca.reports.benchmark.runs import has_fit
+    from pnca.reports.method import write_method
 
     console = Console()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -79,6 +85,13 @@ def benchmark(
         say(console, f"Left out: {reason}")
     folder = RunFolder.create(out, resume=resume)
     failed = run_and_show(console, plan, folder, who)
-    say(console, f"\nWritten {write_benchmark([folder], document or out / 'benchmark.md')}.")
+    if has_fit(folder):
+        write, name = (write_method, "method.md") if choices else (write_benchmark, "benchmark.md")
+        say(console, f"\nWritten {write([folder], document or out / name)}.")
+    else:
+        say(
+            console,
+            f"\nThe fits are kept in {out}. There is no document without a fit of PNCA, which it is about.",
+        )
     if failed:
         raise typer.Exit(1)

@@ -145,26 +145,31 @@ def report(
 ) -> None:
     """Redraw tables and figures from a run's files, without fitting anything.
 
-    Several runs of the benchmark add up to one document; other runs cannot be in it.
+    Several runs of the benchmark add up to one document, and so do several with --choices; other runs cannot
+    be in it.
     """
     from rich.console import Console
 
     from pnca.experiments.store import RunFolder
     from pnca.reports.benchmark import write_benchmark
+    from pnca.reports.method import write_method
     from pnca.reports.reproduction import write_reproduction
     from pnca.reports.run import write_report
 
     console = Console()
     folders = [RunFolder.open(path) for path in results]
     studies = [folder.read_run()["study"] for folder in folders]
+    documents = {"benchmark": (write_benchmark, "benchmark.md"), "choices": (write_method, "method.md")}
     if out is not None:
-        write = write_benchmark if "benchmark" in studies else write_reproduction
+        kind = next((name for name in documents if name in studies), None)
+        write = documents[kind][0] if kind else write_reproduction
         say(console, f"Written {write(folders, out)}.")
         return
     for folder, study in zip(folders, studies, strict=True):
         folder.write_tables()
-        if study == "benchmark":
-            say(console, f"Written {write_benchmark([folder], folder.path / 'benchmark.md')}.")
+        if study in documents:
+            write, name = documents[study]
+            say(console, f"Written {write([folder], folder.path / name)}.")
         else:
             _print_report(console, write_report(folder))
 

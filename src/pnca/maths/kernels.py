@@ -15,7 +15,7 @@ MAX_PAIRS = 2**20
 
 #: By how much the log of the input factor falls over the median squared distance of the data, if it has
 #: many columns; with this number of columns by half as much.
-INPUT_DECAY, FEW_COLUMNS = 8.0, 50
+INPUT_DECAY, FEW_COLUMNS = 8.0, 25
 
 
 def log_latent_kernel(a: Tensor, b: Tensor, bandwidth: float) -> Tensor:
@@ -86,7 +86,7 @@ def neighbour_scale(points: Tensor, groups: Tensor | None = None) -> Tensor:
 def input_factor_weight(points: Tensor, scale: Tensor) -> Tensor:
     r"""Weight of the input factor that lets it fall by the width of the data.
 
-    .. math:: \lambda = \frac{8\, p}{p + 50} \cdot \frac{s}{\mathrm{median}_{i < j} \|x_i - x_j\|^2}
+    .. math:: \lambda = \frac{8\, p}{p + 25} \cdot \frac{s}{\mathrm{median}_{i < j} \|x_i - x_j\|^2}
 
     The factor is one between neighbours and small at the median distance between two points, whatever
     the number of points. It is steeper with more columns: what an embedding of a few dimensions cannot
@@ -107,7 +107,7 @@ def input_factor_weight(points: Tensor, scale: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> points = torch.zeros(3, 50)
+    >>> points = torch.zeros(3, 25)
     >>> points[:, 0] = torch.tensor([0.0, 1.0, 3.0])
     >>> input_factor_weight(points, neighbour_scale(points))
     tensor(1.)
