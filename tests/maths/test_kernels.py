@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 import reference
 import scenarios
 from pnca.maths.kernels import (
+    FEW_COLUMNS,
+    INPUT_DECAY,
     _blocks,
     _log_terms,
     input_factor_weight,
@@ -212,17 +214,18 @@ def test_neighbour_scale__members_of_a_group_are_no_neighbours():
 def test_input_factor_weight__equals_the_loop(n, p):
     x = scenarios.cloud(1, n, p, seed=n)[0]
     pairs = sorted((x[i] - x[j]).square().sum().item() for i in range(n) for j in range(i))
-    expected = 8 * p / (p + 50) * slow_neighbour_scale(x, range(n)) / pairs[len(pairs) // 2]
+    decay = INPUT_DECAY * p / (p + FEW_COLUMNS)
+    expected = decay * slow_neighbour_scale(x, range(n)) / pairs[len(pairs) // 2]
     assert input_factor_weight(x, neighbour_scale(x)).item() == pytest.approx(expected)
 
 
 def test_input_factor_weight__lets_the_factor_fall_by_the_width_of_the_data():
-    x = scenarios.cloud(1, 7, 50)[0]
+    x = scenarios.cloud(1, 7, FEW_COLUMNS)[0]
     scale = neighbour_scale(x)
     weight = input_factor_weight(x, scale).item()
     row, column = torch.triu_indices(7, 7, offset=1)
     between_two = log_input_factor(x, x, scale, weight)[row, column].median()
-    assert between_two.item() == pytest.approx(weight - 4)  # with fifty columns by half of eight
+    assert between_two.item() == pytest.approx(weight - INPUT_DECAY / 2)  # half, with that number of columns
 
 
 @settings(max_examples=30, deadline=None)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-#: Rows that pass through the networks at once in prediction, and numbers in their inputs times particles,
-#: whichever is less. They bound memory; results do not depend on them.
+#: Rows that pass through the networks at once in prediction, and numbers these take, whichever is less.
+#: They bound memory; results do not depend on them.
 PREDICTION_ROWS, PREDICTION_NUMBERS = 1024, 2**24
 
 
@@ -157,9 +157,12 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
                 description=type(self).__name__,
             )
         self.history_ = history.as_dict()
+        self.was_interrupted_ = len(history.loss) < self._max_epochs
+        if self.was_interrupted_ and history.loss:
+            with torch.no_grad():
+                snapshots += self._snapshots(len(history.loss), trained, data, is_last=True)
         self._warn_unless_learnt(history)
         self._keep(trained, snapshots, examples, teams)
-        self.was_interrupted_ = len(history.loss) < self._max_epochs
         self.n_iter_ = len(history.loss)  # set last: the mark of a complete fit
         return self
 
@@ -300,7 +303,9 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def _prepare(self, examples: Examples, generator: torch.Generator) -> None:
         """Set what the loss needs besides the particles."""
 
-    def _snapshots(self, epoch: int, particles: Tensor, data: TrainingData) -> list[Snapshot]:
+    def _snapshots(
+        self, epoch: int, particles: Tensor, data: TrainingData, *, is_last: bool = False
+    ) -> list[Snapshot]:
         """Keep what an epoch has led to, if the model may come back to it."""
         return []
 
@@ -421,6 +426,11 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """Width of the linear layer that follows a user's module, if one does."""
         return None
 
+    @property
+    def _numbers_per_row(self) -> int:
+        """Numbers that one input takes in prediction, at most."""
+        return len(self.particles_) * math.prod(self.input_shape_)
+
     def _outputs(
         self, inputs: NDArray[np.float32], *, scaled: bool = False
     ) -> Iterator[tuple[Tensor, Tensor]]:
@@ -428,8 +438,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         device = resolve_device(self.device)
         dtype = self.network_.prediction_dtype if device.type != "mps" else torch.float32
         particles = torch.from_numpy(self.particles_).to(device, dtype)
-        n_numbers = len(particles) * math.prod(self.input_shape_)
-        n_rows = max(1, min(PREDICTION_ROWS, PREDICTION_NUMBERS // n_numbers))
+        n_rows = max(1, min(PREDICTION_ROWS, PREDICTION_NUMBERS // self._numbers_per_row))
         for start in range(0, len(inputs), n_rows):
             chunk = torch.from_numpy(inputs[start : start + n_rows]).to(device, dtype)
             chunk = chunk if scaled else self._scaled(chunk)

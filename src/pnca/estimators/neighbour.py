@@ -174,6 +174,15 @@ class NeighbourClassifier(ParticleClassifier):
                 f"Only one example of class {names}: it can be predicted, but nothing is learnt from it.",
                 stacklevel=5,
             )
+        if (
+            examples.groups is not None
+            and not _has_partner(
+                torch.from_numpy(examples.labels), torch.from_numpy(examples.groups), None
+            ).any()
+        ):
+            raise InvalidInputError(
+                "No example has another of its class outside its group, so nothing can be learnt."
+            )
         weights = self.class_weight_ * counts
         self.class_prior_ = weights / weights.sum()
         if self.kernel == "orthogonal":
@@ -324,6 +333,12 @@ class NeighbourClassifier(ParticleClassifier):
         labels = torch.from_numpy(self.support_labels_).to(outputs.device)
         log_kernel = self._log_kernel_to_support(outputs, inputs)
         return class_log_masses(log_kernel, labels, len(self.classes_), self._log_weights(outputs))
+
+    @property
+    def _numbers_per_row(self) -> int:
+        # With shared particles, a kernel to every example in each.
+        n_compared = len(self.particles_) * self.n_samples_fit_ if self.expectation == "shared" else 0
+        return max(super()._numbers_per_row, n_compared)
 
     def _check_k(self, k: int | None) -> int:
         n = len(self.support_labels_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from itertools import product
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -31,20 +31,21 @@ _CHECKPOINTS = (1 / 30, 1 / 10, 1 / 3, 1.0)
 _BANDWIDTH_SPREAD, _BACKGROUND_SPREAD, _EPOCH_SPREAD = 1.0, 0.7, 2.0
 #: Particles that stand for all m in a fold: enough to choose by, at half the cost.
 _SHARE_IN_FOLDS = 0.5
-#: Epochs at each number of examples: so many up to a full batch, then as many steps, but not too few.
-_EPOCHS, _FULL_BATCH, _MINIBATCH, _LEAST_EPOCHS = 200, 500, 250, 20
-#: Rows that are enough to compare two ways of scaling, and when one is clearly better.
+#: Epochs up to a full batch, and with augmentation, which shows something new in each of them.
+_EPOCHS, _EPOCHS_AUGMENTED, _FULL_BATCH = 200, 300, 500
+#: Beyond, batches of about this size, and one and a half times as many steps, but not too few epochs.
+_MINIBATCH, _LEAST_EPOCHS = 250, 20
+#: Rows that are enough to choose by, and when one way of scaling is clearly better than another.
 _MANY_ROWS, _CLEARLY_LESS = 1000, 0.95
 
 
 class _Choice(NamedTuple):
-    """What is chosen out of fold, and what that gives there."""
+    """What is chosen out of fold."""
 
     cost: float  # penalised negative log-likelihood
     snapshot: Snapshot
     bandwidth: float
     background: float
-    log_masses: Tensor  # (answers, n, c)
 
 
 class PNCAClassifier(NeighbourClassifier):
@@ -103,8 +104,8 @@ class PNCAClassifier(NeighbourClassifier):
         Replaces the layers: a callable that builds a module, or an instance whose trainable
         layers are drawn anew. It maps (n, ...) to the latent space (n, d).
     max_epochs : int or "auto"
-        Passes over the training data. ``"auto"`` is 200 for up to 500 examples and fewer for more, so that
-        the number of steps stays about the same.
+        Passes over the training data. ``"auto"`` is 200 for up to 500 examples, 300 with augmentation, and
+        fewer for more examples, so that the number of steps stays about the same.
     learning_rate : float
         Step size.
     solver : "adam" or "nadam"
@@ -249,8 +250,8 @@ class PNCAClassifier(NeighbourClassifier):
     def _max_epochs(self) -> int:
         if self.max_epochs != "auto":
             return int(self.max_epochs)
-        n = self.n_samples_fit_
-        return _EPOCHS if n <= _FULL_BATCH else max(3 * _EPOCHS * _MINIBATCH // (2 * n), _LEAST_EPOCHS)
+        n, epochs = self.n_samples_fit_, _EPOCHS_AUGMENTED if self._augmentation else _EPOCHS
+        return epochs if n <= _FULL_BATCH else max(3 * epochs * _MINIBATCH // (2 * n), _LEAST_EPOCHS)
 
     @property
     def _batch_size(self) -> int | None:
@@ -304,7 +305,7 @@ class PNCAClassifier(NeighbourClassifier):
     def _choose_scaling(self, inputs: Tensor, examples: Examples) -> str:
         if self._is_image:
             return "common"
-        rows = slice(None, None, -(-len(inputs) // _MANY_ROWS))
+        rows = _spread(len(inputs), _MANY_ROWS)
         groups = None if examples.groups is None else torch.from_numpy(examples.groups)[rows]
         losses = {}
         for scaling in ("columns", "common"):
@@ -322,8 +323,11 @@ class PNCAClassifier(NeighbourClassifier):
         centre, spread = (torch.from_numpy(a).to(inputs) for a in (self.input_centre_, self.input_spread_))
         return (inputs - centre) / spread
 
-    def _snapshots(self, epoch: int, particles: Tensor, data: TrainingData) -> list[Snapshot]:
-        if data.sees is None or epoch not in {math.ceil(share * self._max_epochs) for share in _CHECKPOINTS}:
+    def _snapshots(
+        self, epoch: int, particles: Tensor, data: TrainingData, *, is_last: bool = False
+    ) -> list[Snapshot]:
+        checkpoints = {math.ceil(share * self._max_epochs) for share in _CHECKPOINTS}
+        if data.sees is None or not (is_last or epoch in checkpoints):
             return []
         return [Snapshot(epoch, particles[data.teams.full].clone(), self.network_(particles, data.inputs))]
 
@@ -335,33 +339,46 @@ class PNCAClassifier(NeighbourClassifier):
 
     def _choose(self, snapshots: list[Snapshot], examples: Examples, teams: Teams) -> Tensor:
         """Choose epoch, bandwidth and background out of fold; return the particles of that epoch."""
-        labels = torch.from_numpy(examples.labels)
-        weights = torch.from_numpy(self.class_weight_)[labels]
+        # Some thousand examples choose as well as all.
+        rows = _spread(len(examples.labels), _MANY_ROWS)
+        labels = torch.from_numpy(examples.labels)[rows]
+        weights = torch.from_numpy(self.class_weight_)[labels] * _has_support(examples, teams)[rows]
         log_prior = torch.from_numpy(self.class_prior_).log()
         backgrounds = torch.tensor(self._candidate_backgrounds, dtype=torch.float64)
         # Random features were drawn for one bandwidth.
         factors = (1.0,) if self.kernel == "orthogonal" else _BANDWIDTHS
+        log_input = self._out_of_fold_log_input(rows, examples, teams)
         best: _Choice | None = None
-        for snapshot in snapshots:
-            for factor, log_kernel in self._out_of_fold_kernels(snapshot, factors, examples, teams):
-                log_masses = class_log_masses(log_kernel, labels, len(self.classes_), weights.log())
-                costs = out_of_fold_losses(log_masses, labels, weights, backgrounds, log_prior)
-                if self.background == "auto":
-                    costs = costs + shrinkage(backgrounds, BACKGROUND, _BACKGROUND_SPREAD)
-                costs = costs + shrinkage(torch.tensor(factor), 1.0, _BANDWIDTH_SPREAD)
-                costs = costs + shrinkage(torch.tensor(snapshot.epoch / self._max_epochs), 1.0, _EPOCH_SPREAD)
-                if best is None or costs.min() < best.cost:
-                    background = float(backgrounds[costs.argmin()])
-                    bandwidth = self.bandwidth * factor
-                    best = _Choice(float(costs.min()), snapshot, bandwidth, background, log_masses)
+        for snapshot, factor in product(snapshots, factors):
+            self.bandwidth_ = self.bandwidth * factor
+            log_masses = self._out_of_fold_masses(snapshot, rows, log_input, examples, teams)
+            costs = out_of_fold_losses(log_masses, labels, weights, backgrounds, log_prior)
+            if self.background == "auto":
+                costs = costs + shrinkage(backgrounds, BACKGROUND, _BACKGROUND_SPREAD)
+            costs = costs + shrinkage(torch.tensor(factor), 1.0, _BANDWIDTH_SPREAD)
+            costs = costs + shrinkage(torch.tensor(snapshot.epoch / self._max_epochs), 1.0, _EPOCH_SPREAD)
+            if best is None or costs.min() < best.cost:
+                background = float(backgrounds[costs.argmin()])
+                best = _Choice(float(costs.min()), snapshot, self.bandwidth_, background)
         assert best is not None
         self.bandwidth_, self.background_ = best.bandwidth, best.background
         self.best_epoch_, self.folds_ = best.snapshot.epoch, teams.folds
-        log_probabilities = log_mean(log_class_probabilities(best.log_masses, self.background_, log_prior))
-        self.oof_proba_ = log_probabilities.exp().numpy()
-        self.oof_evidence_ = log_mean(best.log_masses.logsumexp(dim=2)).numpy()
-        self.oof_loss_ = -float(log_probabilities.gather(1, labels[:, None]).mean())
+        self._set_out_of_fold(best.snapshot, examples, teams)
         return best.snapshot.particles
+
+    def _set_out_of_fold(self, snapshot: Snapshot, examples: Examples, teams: Teams) -> None:
+        """Keep what the chosen settings say of each example out of fold."""
+        chunks = []
+        for rows in torch.arange(len(examples.labels)).tensor_split(-(-len(examples.labels) // _MANY_ROWS)):
+            log_input = self._out_of_fold_log_input(rows, examples, teams)
+            chunks.append(self._out_of_fold_masses(snapshot, rows, log_input, examples, teams))
+        log_masses = torch.cat(chunks, dim=1)
+        log_prior = torch.from_numpy(self.class_prior_).log()
+        log_probabilities = log_mean(log_class_probabilities(log_masses, self.background_, log_prior))
+        labels = torch.from_numpy(examples.labels)
+        self.oof_proba_ = log_probabilities.exp().numpy()
+        self.oof_evidence_ = log_mean(log_masses.logsumexp(dim=2)).numpy()
+        self.oof_loss_ = -float(log_probabilities.gather(1, labels[:, None]).mean())
 
     @property
     def _candidate_backgrounds(self) -> list[float]:
@@ -369,37 +386,46 @@ class PNCAClassifier(NeighbourClassifier):
             return [float(self.background)]
         return [BACKGROUND * factor for factor in _BACKGROUNDS]
 
-    def _out_of_fold_kernels(
-        self, snapshot: Snapshot, factors: tuple[float, ...], examples: Examples, teams: Teams
-    ) -> Iterator[tuple[float, Tensor]]:
-        """Log kernel (answers, n, n) by particles that do not see the row's example, at each bandwidth.
-
-        Examples of the row's own fold have no mass.
-        """
+    def _out_of_fold_log_input(self, rows: Tensor, examples: Examples, teams: Teams) -> Tensor:
+        """Log input factor (rows, n) to the examples of other folds; those of the row's own have no mass."""
         folds = torch.from_numpy(teams.folds)
-        same_fold = folds[:, None] == folds
         inputs = torch.from_numpy(examples.inputs).double()
-        embeddings = snapshot.embeddings.double().cpu()
+        same_fold = folds[rows, None] == folds
         # As many examples as the model itself will have give as much mass.
-        missing = math.log(len(folds)) - (~same_fold).sum(dim=1).double().log()
-        log_input = missing[:, None] + self._log_input_factor(inputs, inputs)
-        self.bandwidth_ = float(self.bandwidth)
-        latent = self._out_of_fold_latent(embeddings, folds, teams)
-        for factor in factors:
-            self.bandwidth_ = self.bandwidth * factor
-            if self.expectation == "shared":
-                log_latent = latent / factor
-            else:
-                log_latent = latent if factor == 1 else self._out_of_fold_latent(embeddings, folds, teams)
-            yield factor, (log_latent + log_input).masked_fill_(same_fold, LOG_ZERO)
+        missing = math.log(len(folds)) - (~same_fold).sum(dim=1, keepdim=True).double().log()
+        log_input = (missing + self._log_input_factor(inputs[rows], inputs)).expand(same_fold.shape)
+        return log_input.masked_fill(same_fold, LOG_ZERO)
 
-    def _out_of_fold_latent(self, embeddings: Tensor, folds: Tensor, teams: Teams) -> Tensor:
-        rows = []
+    def _out_of_fold_masses(
+        self, snapshot: Snapshot, rows: Tensor, log_input: Tensor, examples: Examples, teams: Teams
+    ) -> Tensor:
+        """Log class masses (answers, rows, c) by particles that do not see the row's example."""
+        folds, labels = torch.from_numpy(teams.folds), torch.from_numpy(examples.labels)
+        log_weights = torch.from_numpy(self.class_weight_)[labels].log().clamp_min(LOG_ZERO)
+        n_answers = teams.n_per_fold if self.expectation == "shared" else 1
+        log_masses = torch.empty(n_answers, len(rows), len(self.classes_), dtype=torch.float64)
         for fold in range(teams.n_folds):
-            z = embeddings[teams.without(fold)]
-            rows.append(self._log_latent_kernel(z[:, folds == fold], z, [slice(None)]))
-        order = torch.cat([(folds == fold).nonzero().squeeze(1) for fold in range(teams.n_folds)])
-        return torch.cat(rows, dim=1)[:, order.argsort()]
+            z = snapshot.embeddings[teams.without(fold)].double().cpu()
+            held_out = folds[rows] == fold
+            log_latent = self._log_latent_kernel(z[:, rows[held_out]], z, [slice(None)])
+            log_masses[:, held_out] = class_log_masses(
+                log_latent + log_input[held_out], labels, len(self.classes_), log_weights
+            )
+        return log_masses
+
+
+def _has_support(examples: Examples, teams: Teams) -> Tensor:
+    """Whether an example has another of its class in another fold; else nothing can be chosen by it: (n,)."""
+    labels, folds = examples.labels, teams.folds
+    counts = np.zeros((int(labels.max()) + 1, teams.n_folds), dtype=np.int64)
+    np.add.at(counts, (labels, folds), 1)  # type: ignore[arg-type]
+    return torch.from_numpy(counts.sum(axis=1)[labels] > counts[labels, folds])
+
+
+def _spread(n: int, n_picked: int) -> Tensor:
+    """Rows at random, always the same: at most ``n_picked`` of n. The order of a file may mean something."""
+    picked = np.random.RandomState(0).permutation(n)[:n_picked]
+    return torch.from_numpy(np.sort(picked))
 
 
 def _scale(inputs: Tensor, scaling: str, *, is_image: bool = False) -> tuple[Tensor, Tensor]:

@@ -66,9 +66,7 @@ def neighbour_scale(points: Tensor, groups: Tensor | None = None) -> Tensor:
     >>> neighbour_scale(torch.tensor([[0.0], [2.0], [2.0], [5.0]]))
     tensor(4.)
     """
-    # Rounding leaves copies a little apart.
-    centred = points - points.mean(dim=0)
-    noise = 16 * torch.finfo(points.dtype).eps * centred.square().sum(dim=1).max()
+    noise = _rounding(points)
     nearest = []
     n_rows = max(1, MAX_PAIRS // len(points))
     for start in range(0, len(points), n_rows):
@@ -115,7 +113,13 @@ def input_factor_weight(points: Tensor, scale: Tensor) -> Tensor:
     row, column = torch.triu_indices(len(points), len(points), offset=1, device=points.device)
     width = sq_distances(points, points)[row, column].median()
     decay = INPUT_DECAY * points.shape[1] / (points.shape[1] + FEW_COLUMNS)
-    return torch.where(width > 0, decay * scale / width, 1.0)
+    return torch.where(width > _rounding(points), decay * scale / width, 1.0)
+
+
+def _rounding(points: Tensor) -> Tensor:
+    """How far apart rounding may leave copies of a point, squared."""
+    centred = points - points.mean(dim=0)
+    return 16 * torch.finfo(points.dtype).eps * centred.square().sum(dim=1).max()
 
 
 def log_input_factor(a: Tensor, b: Tensor, scale: Tensor | float, weight: float) -> Tensor:
