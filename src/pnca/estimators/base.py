@@ -429,7 +429,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     @property
     def _numbers_per_row(self) -> int:
         """Numbers that one input takes in prediction, at most."""
-        return len(self.particles_) * math.prod(self.input_shape_)
+        return len(self.particles_) * int(math.prod(self.input_shape_))
 
     def _outputs(
         self, inputs: NDArray[np.float32], *, scaled: bool = False
