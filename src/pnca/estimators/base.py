@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from pnca.estimators._compat import Interval, StrOptions, fit_context
@@ -449,7 +449,9 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
 
 def _numbered(groups: ArrayLike, n: int) -> NDArray[np.int64]:
     """Number the groups, whatever they are called."""
-    names = column_or_1d(np.asarray(groups))
+    names = np.asarray(groups)
+    if names.ndim != 1:
+        raise InvalidInputError(f"groups must have one entry an example; its shape is {names.shape}.")
     if len(names) != n:
         raise InvalidInputError(f"groups has {len(names)} entries, but there are {n} examples.")
     numbers: NDArray[np.int64] = np.unique(names, return_inverse=True)[1].astype(np.int64)

@@ -307,10 +307,10 @@ class PNCAClassifier(NeighbourClassifier):
             return "common"
         rows = _spread(len(inputs), _MANY_ROWS)
         groups = None if examples.groups is None else torch.from_numpy(examples.groups)[rows]
+        labels = torch.from_numpy(examples.labels)[rows]
         losses = {}
         for scaling in ("columns", "common"):
             centre, spread = _scale(inputs, scaling)
-            labels = torch.from_numpy(examples.labels)[rows]
             losses[scaling] = neighbour_loss(
                 ((inputs - centre) / spread)[rows], labels, len(self.classes_), BACKGROUND, groups
             )

@@ -95,7 +95,8 @@ def benchmark_study(
     options = options or Options()
     sources, missing = load_sources(data_dir, quick=options.quick)
     if unknown := [name for name in data_sets or () if name not in sources]:
-        raise InvalidInputError(f"Unknown data sets {unknown}; there are {', '.join(sources)}.")
+        reasons = "".join(f" {reason}" for reason in missing)
+        raise InvalidInputError(f"No data sets {unknown}; there are {', '.join(sources)}.{reasons}")
     chosen: Mapping[str, Source] = {name: sources[name] for name in data_sets or sources}
     known = list(CONTENDERS)
     changes: Mapping[str, Mapping[str, Any]] = {}
@@ -120,6 +121,9 @@ def benchmark_study(
         for n, contender in product(_sizes(source, options), contenders)
         if contender.takes_part(source)
     ]
+    if not cells:
+        sizes = "; ".join(f"{name}: {', '.join(map(str, s.sizes))}" for name, s in chosen.items())
+        raise InvalidInputError(f"Nothing to fit: these data sets have the sizes {sizes}.")
     study: Study[BenchmarkCell, Mapping[str, Source]] = Study(
         name="choices" if choices else "benchmark",
         cells=cells,

@@ -7,16 +7,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
-from sklearn.model_selection import GroupKFold
 
 from pnca.data import load_covid_features, load_mnist, load_notmnist, rotate
 from pnca.exceptions import MissingDataError
+from pnca.experiments.covid import N_FOLDS, partition
+from pnca.experiments.mnist import ROTATION, draw_rows
 from pnca.experiments.study import TestSet
-
-#: Digits are turned by this many degrees, as in the paper.
-ROTATION = 60.0
-#: Patients are dealt into this many folds.
-N_FOLDS = 5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,7 +110,7 @@ def _mnist(data_dir: Path | None, *, quick: bool) -> list[Source]:
     pixels: dict[str, TestSet] = {name: (x.reshape(len(x), -1), y) for name, (x, y) in images.items()}
 
     def draw(n: int, s: int, *, flat: bool) -> Problem:
-        rows = np.random.RandomState(s).choice(len(mnist.train_images), n, replace=False)
+        rows = draw_rows(len(mnist.train_images), n, s)
         inputs = (mnist.train_images[rows] / 255).astype(np.float32)
         return Problem(
             inputs=inputs.reshape(n, -1) if flat else inputs,
@@ -143,9 +139,8 @@ def _covid(data_dir: Path | None, *, quick: bool) -> list[Source]:
     _, patients = np.unique(given.patients, return_inverse=True)
 
     def draw(n: int, s: int) -> Problem:
-        partition, fold = divmod(s, N_FOLDS)
-        folds = GroupKFold(N_FOLDS, shuffle=True, random_state=partition).split(patients, groups=patients)
-        train, held_out = list(folds)[fold]
+        trial, fold = divmod(s, N_FOLDS)
+        train, held_out = partition(given.patients, "grouped", trial)[fold]
         return Problem(
             inputs=given.features[train],
             labels=given.labels_paper[train],

@@ -219,12 +219,30 @@ def split(patients: NDArray[np.str_], cell: CovidCell) -> tuple[NDArray[np.int64
     -------
     train, held_out : ndarray of int
     """
-    if cell.folds == "random":
-        folds = KFold(N_FOLDS, shuffle=True, random_state=cell.trial).split(patients)
-    else:
-        folds = GroupKFold(N_FOLDS, shuffle=True, random_state=cell.trial).split(patients, groups=patients)
-    train, held_out = list(folds)[cell.fold]
-    return train, held_out
+    return partition(patients, cell.folds, cell.trial)[cell.fold]
+
+
+def partition(
+    patients: NDArray[np.str_], folds: str, trial: int
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Deal images into folds.
+
+    Parameters
+    ----------
+    patients : ndarray of shape (n,)
+        Whose image each is.
+    folds : str
+        ``"random"``, or ``"grouped"``, which never splits a patient.
+    trial : int
+        Seed of the partition.
+
+    Returns
+    -------
+    list of (rows of the other folds, rows of the fold)
+    """
+    if folds == "random":
+        return list(KFold(N_FOLDS, shuffle=True, random_state=trial).split(patients))
+    return list(GroupKFold(N_FOLDS, shuffle=True, random_state=trial).split(patients, groups=patients))
 
 
 def compute_covid_features(

@@ -158,7 +158,7 @@ def run_mnist_cell(cell: MnistCell, data: MnistData) -> CellResult:
     -------
     CellResult
     """
-    rows = np.random.RandomState(cell.draw).choice(len(data.images), cell.n_train, replace=False)
+    rows = draw_rows(len(data.images), cell.n_train, cell.draw)
     return fit_and_ask(
         cell,
         cell.build(),
@@ -168,6 +168,26 @@ def run_mnist_cell(cell: MnistCell, data: MnistData) -> CellResult:
         reference="test",
         n_classes=_N_CLASSES,
     )
+
+
+def draw_rows(n_images: int, n_train: int, draw: int) -> NDArray[np.int64]:
+    """Rows of a draw of the training images: (n_train,).
+
+    Parameters
+    ----------
+    n_images : int
+        Images to draw from.
+    n_train : int
+        How many.
+    draw : int
+        The seed.
+
+    Returns
+    -------
+    ndarray of shape (n_train,)
+        A smaller draw of the same seed is the beginning of a larger one.
+    """
+    return np.random.RandomState(draw).choice(n_images, n_train, replace=False)
 
 
 def _load(data_dir: Path | None, angles: list[int], *, quick: bool, download: bool) -> MnistData:

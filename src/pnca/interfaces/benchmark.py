@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pnca.interfaces.reproduce import DataDir, EngineName
-from pnca.interfaces.running import run_and_show, say, whole_numbers, words
+from pnca.interfaces.running import make_engine, make_options, run_and_show, say, words
 
 
 def benchmark(
@@ -61,24 +60,19 @@ def benchmark(
     from rich.console import Console
 
     from pnca.experiments.benchmark import benchmark_study
-    from pnca.experiments.grid import Engine, check_engine
     from pnca.experiments.store import RunFolder
-    from pnca.experiments.study import Options
     from pnca.reports.benchmark import write_benchmark
     from pnca.reports.benchmark.runs import has_fit
     from pnca.reports.method import write_method
+    from pnca.reports.tables import check_document
+    from pnca.training.devices import resolve_device
 
     console = Console()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    who = Engine(name=engine.value, jobs=jobs or cores, scheduler=scheduler)
-    options = Options(
-        trials=trials,
-        train_sizes=None if train_sizes is None else whole_numbers(train_sizes),
-        models=None if models is None else words(models),
-        quick=quick,
-    )
+    options = make_options(trials, train_sizes, models, quick=quick)
+    check_document(document := document or out / ("method.md" if choices else "benchmark.md"))
     RunFolder.check(out, resume=resume)
-    check_engine(who)
+    who = make_engine(engine.value, jobs, scheduler)
+    resolve_device(device)  # what cannot be used is said once and not in every fit
     chosen = None if data_sets is None else words(data_sets)
     plan, missing = benchmark_study(data_dir, options, data_sets=chosen, device=device, choices=choices)
     for reason in missing:
@@ -86,8 +80,8 @@ def benchmark(
     folder = RunFolder.create(out, resume=resume)
     failed = run_and_show(console, plan, folder, who)
     if has_fit(folder):
-        write, name = (write_method, "method.md") if choices else (write_benchmark, "benchmark.md")
-        say(console, f"\nWritten {write([folder], document or out / name)}.")
+        write = write_method if choices else write_benchmark
+        say(console, f"\nWritten {write([folder], document)}.")
     else:
         say(
             console,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pnca.exceptions import InvalidInputError
-from pnca.interfaces.running import run_and_show, say, whole_numbers, words
+from pnca.interfaces.running import make_engine, make_options, run_and_show, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,7 +72,8 @@ def reproduce(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small run, under five minutes on two cores.")
+        bool,
+        typer.Option("--quick", help="A small run, of minutes on two cores."),
     ] = False,
     download: Annotated[
         bool, typer.Option("--download", help="Fetch data that is missing, and say so first.")
@@ -100,24 +100,15 @@ def reproduce(
     """
     from rich.console import Console
 
-    from pnca.experiments.grid import Engine, check_engine
     from pnca.experiments.mnist import mnist_study
     from pnca.experiments.store import RunFolder
-    from pnca.experiments.study import Options
     from pnca.reports.run import write_report
 
     console = Console()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    who = Engine(name=engine.value, jobs=jobs or cores, scheduler=scheduler)
-    options = Options(
-        trials=trials,
-        train_sizes=whole_numbers(train_sizes) if train_sizes is not None else None,
-        models=words(models) if models is not None else None,
-        quick=quick,
-    )
+    options = make_options(trials, train_sizes, models, quick=quick)
     place = out or Path(f"pnca-{study.value}")
     RunFolder.check(place, resume=resume)
-    check_engine(who)
+    who = make_engine(engine.value, jobs, scheduler)
     if study is not StudyName.covid and (backbone or weights or scale):
         raise InvalidInputError("--backbone, --weights and --scale are for covid, whose inputs are X-rays.")
     if study is StudyName.covid and download and backbone is None:

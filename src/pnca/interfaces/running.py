@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,7 +14,57 @@ if TYPE_CHECKING:
 
     from pnca.experiments.grid import Engine
     from pnca.experiments.store import RunFolder
-    from pnca.experiments.study import Study
+    from pnca.experiments.study import Options, Study
+
+
+def make_engine(name: str, jobs: int | None, scheduler: str | None) -> Engine:
+    """Say who computes, and refuse at once what cannot work.
+
+    Parameters
+    ----------
+    name : str
+        ``"local"`` or ``"dask"``.
+    jobs : int, optional
+        Fits at a time; by default one a core.
+    scheduler : str, optional
+        Address of a Dask scheduler.
+
+    Returns
+    -------
+    Engine
+    """
+    from pnca.experiments.grid import Engine, check_engine
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    engine = Engine(name=name, jobs=jobs or cores, scheduler=scheduler)
+    check_engine(engine)
+    return engine
+
+
+def make_options(trials: int | None, train_sizes: str | None, models: str | None, *, quick: bool) -> Options:
+    """Read the options that every grid has.
+
+    Parameters
+    ----------
+    trials : int, optional
+        Draws, or partitions.
+    train_sizes, models : str, optional
+        Separated by commas.
+    quick : bool
+        A small run.
+
+    Returns
+    -------
+    Options
+    """
+    from pnca.experiments.study import Options
+
+    return Options(
+        trials=trials,
+        train_sizes=None if train_sizes is None else whole_numbers(train_sizes),
+        models=None if models is None else words(models),
+        quick=quick,
+    )
 
 
 def run_and_show(console: Console, plan: Study[Any, Any], folder: RunFolder, who: Engine) -> int:

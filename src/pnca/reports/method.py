@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pnca.exceptions import InvalidInputError
-from pnca.experiments.benchmark_data import ROTATION
 from pnca.experiments.choices import Question, load_questions
+from pnca.experiments.mnist import ROTATION
 from pnca.experiments.store import RunFolder
 from pnca.files import make_folder, write_text
 from pnca.reports.benchmark.measures import (
@@ -27,7 +26,7 @@ from pnca.reports.benchmark.results import ABOUT, PNCA, Place, Results
 from pnca.reports.benchmark.runs import Run, is_gpu, made_by, read_runs
 from pnca.reports.benchmark.targets import NOT_RUN
 from pnca.reports.benchmark.writing import GPU_MARK, bold, folded, listed, marked, mean, seconds
-from pnca.reports.tables import NOTHING, Table, per_cent
+from pnca.reports.tables import NOTHING, Table, check_document, per_cent
 
 _CHOICES = """\
 ## The choices
@@ -90,8 +89,7 @@ def write_method(folders: Sequence[RunFolder], path: Path) -> Path:
     InvalidInputError
         If a folder holds another study, or none has a finished fit of PNCA.
     """
-    if path.suffix != ".md":
-        raise InvalidInputError(f"{path.name} must end in .md: the document is Markdown.")
+    check_document(path)
     questions = load_questions()
     variants = [name for question in questions for name in question.variants]
     results, runs = read_runs(folders, "choices", [PNCA, *variants])

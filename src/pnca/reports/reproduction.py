@@ -11,6 +11,7 @@ from pnca.files import make_folder, write_text
 from pnca.reports.claims import CLAIMS, CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE, judge
 from pnca.reports.run import command, provenance
 from pnca.reports.sections import make_sections
+from pnca.reports.tables import check_document
 
 _ORDER = ("mnist", "covid", "ablation")
 _INTRODUCTION = """\
@@ -48,8 +49,7 @@ def write_reproduction(folders: Sequence[RunFolder], document: Path) -> Path:
     Path
         The document.
     """
-    if document.suffix != ".md":
-        raise InvalidInputError(f"{document.name} must end in .md: the document is Markdown.")
+    check_document(document)
     runs = {folder.read_run()["study"]: folder for folder in folders}
     if len(runs) < len(folders):
         raise InvalidInputError("Two of these folders hold runs of the same study; name one of each.")

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from pnca.exceptions import InvalidInputError
 
 #: Stands for a number that does not exist.
 NOTHING = "-"
@@ -14,6 +17,18 @@ _LATEX = {
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "`": ""},
     **{"±": r"$\pm$", "<": "$<$", ">": "$>$", "≥": r"$\geq$"},
 }
+
+
+def check_document(path: Path) -> None:
+    """Refuse a name for a document that does not say that it is Markdown.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is to be.
+    """
+    if path.suffix != ".md":
+        raise InvalidInputError(f"{path.name} must end in .md: the document is Markdown.")
 
 
 @dataclass(frozen=True, kw_only=True)

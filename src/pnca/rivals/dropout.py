@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,6 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pnca.estimators._compat import Interval
+from pnca.maths.likelihood import log_mean
+from pnca.maths.uncertainty import split_entropy
 from pnca.rivals.networks import Augment, NetworkRival, multilayer
 
 
@@ -110,8 +111,7 @@ class MCDropoutClassifier(NetworkRival):
     def _answer(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         generator = torch.Generator().manual_seed(self.mask_seed_)
         passes = torch.stack([self._thinned(inputs, generator) for _ in range(self.n_passes)])  # (T, n, c)
-        log_mean = (passes.logsumexp(dim=0) - math.log(self.n_passes)).log_softmax(dim=1)
-        return log_mean, _entropy(passes).mean(dim=0) - _entropy(log_mean)
+        return log_mean(passes).log_softmax(dim=1), -split_entropy(passes).epistemic
 
     def _thinned(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
         """Log-probabilities (n, c) of the next thinned network; what it drops is not even computed."""
@@ -127,8 +127,3 @@ class MCDropoutClassifier(NetworkRival):
             weight = layer.weight[kept[k + 1]][:, kept[k]] / (1 - rates[k])
             hidden = functional.linear(hidden, weight, layer.bias[kept[k + 1]])
         return hidden.log_softmax(dim=1)
-
-
-def _entropy(log_probabilities: Tensor) -> Tensor:
-    """Entropy over the last axis, in nats."""
-    return -(log_probabilities.exp() * log_probabilities).sum(dim=-1)

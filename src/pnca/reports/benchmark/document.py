@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from pnca.exceptions import InvalidInputError
-from pnca.experiments.benchmark_data import N_FOLDS, ROTATION
 from pnca.experiments.contenders import CONTENDERS, ON_IMAGES, PAPER, TRIVIAL
+from pnca.experiments.covid import N_FOLDS
+from pnca.experiments.mnist import ROTATION
 from pnca.experiments.store import RunFolder
 from pnca.files import make_folder, write_text
 from pnca.reports.benchmark.curves import curves_page
@@ -16,7 +16,7 @@ from pnca.reports.benchmark.results import ABOUT, COVID, IMAGES, PNCA, Place, Re
 from pnca.reports.benchmark.runs import Run, made_by, read_runs
 from pnca.reports.benchmark.targets import targets_page
 from pnca.reports.benchmark.writing import GPU_MARK, listed
-from pnca.reports.tables import NOTHING, Table
+from pnca.reports.tables import NOTHING, Table, check_document
 
 _INTRODUCTION = """\
 # Benchmark
@@ -81,8 +81,7 @@ def write_benchmark(folders: Sequence[RunFolder], path: Path) -> Path:
     InvalidInputError
         If a folder holds another study, or none has a finished fit of PNCA.
     """
-    if path.suffix != ".md":
-        raise InvalidInputError(f"{path.name} must end in .md: the document is Markdown.")
+    check_document(path)
     results, runs = read_runs(folders)
     pages = [
         _introduction(results, runs, path),

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pnca.experiments.benchmark_data import N_FOLDS
 from pnca.experiments.contenders import CONTENDERS, TRIVIAL
+from pnca.experiments.covid import N_FOLDS
 from pnca.reports.benchmark.measures import (
     ABOVE,
     ACCURACY,
