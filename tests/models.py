@@ -1,6 +1,9 @@
 """The five models at toy size, for tests that all of them must pass."""
 
+import torch
+
 from pnca import BNNClassifier, DNNClassifier, EnsembleClassifier, NCAClassifier, PNCAClassifier
+from pnca.estimators.neighbour import NeighbourData
 
 SMALL = {
     "hidden_layer_sizes": (16,),
@@ -49,3 +52,23 @@ def make(name, **settings):
 NEIGHBOUR = ["PNCA", "PNCA cross", "PNCA orthogonal", "PNCA shared", "NCA"]
 SOFTMAX = ["DNN", "Ensemble", "BNN"]
 ALL = NEIGHBOUR + SOFTMAX
+
+
+def training_batch(model, inputs, labels, teams):
+    """All of these examples as one batch of a fitted neighbour model."""
+    is_shared, n_teams = model.expectation == "shared", len(teams.slices)
+    data = NeighbourData(
+        inputs=inputs,
+        labels=labels,
+        weights=torch.ones(len(labels), dtype=inputs.dtype),
+        groups=None,
+        sees=None if teams.folds is None else teams.sees(),
+        teams=teams,
+        log_prior=torch.from_numpy(model.class_prior_).to(inputs).log(),
+        team_of_answer=None
+        if teams.folds is None
+        else (teams.of_particles() if is_shared else torch.arange(n_teams)),
+        frequencies=None,
+        n_groups=0,
+    )
+    return model._batch(data, torch.arange(len(labels)))

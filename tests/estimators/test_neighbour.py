@@ -13,10 +13,9 @@ from sklearn.preprocessing import StandardScaler
 
 import reference
 import scenarios
-from models import NEIGHBOUR, make
+from models import NEIGHBOUR, make, training_batch
 from pnca import PNCAClassifier
 from pnca.estimators import neighbour
-from pnca.estimators.base import TrainingData
 from pnca.exceptions import InvalidInputError
 from pnca.maths.pnca import functional_gradient, log_expected_kernel
 from pnca.training.folds import Teams
@@ -112,14 +111,14 @@ def test_background__has_the_same_balance_in_minibatches(blobs):
     whole, third = (make("PNCA", background=0.1, batch_size=size) for size in (None, 20))
     seen = {}
     for model in (whole, third):
-        original = neighbour.log_leave_one_out_probabilities
+        original = neighbour.log_correct_shares
 
-        def spy(log_kernel, labels, log_prior, background, *others, model=model, original=original):
+        def spy(log_kernel, labels, background, *others, model=model, original=original):
             seen[model.batch_size] = background / len(labels)
-            return original(log_kernel, labels, log_prior, background, *others)
+            return original(log_kernel, labels, background, *others)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(neighbour, "log_leave_one_out_probabilities", spy)
+            patch.setattr(neighbour, "log_correct_shares", spy)
             model.set_params(max_epochs=1).fit(*blobs)
     assert seen[20] == pytest.approx(seen[None]) == pytest.approx(0.1 / 60)
 
@@ -173,8 +172,9 @@ def test_pnca__independent_particles_descend_their_own_gradients():
     one_team = Teams(folds=None, n_particles=2)
     model, gradients = PNCAClassifier(update="independent"), torch.tensor([[1.0, 2.0], [3.0, -4.0]])
     particles = torch.tensor([[0.0, 0.0], [0.1, 0.0]])
-    torch.testing.assert_close(model._descent(particles, gradients, one_team), gradients)
-    smoothed = PNCAClassifier(update="functional")._descent(particles, gradients, one_team)
+    room = torch.empty(2, 2)
+    torch.testing.assert_close(model._descent(particles, gradients, one_team, room), gradients)
+    smoothed = PNCAClassifier(update="functional")._descent(particles, gradients, one_team, room)
     torch.testing.assert_close(smoothed, functional_gradient(particles, gradients))
     assert not torch.allclose(smoothed, gradients)
 
@@ -182,7 +182,8 @@ def test_pnca__independent_particles_descend_their_own_gradients():
 def test_pnca__gradients_are_smoothed_within_a_team_and_never_between_two():
     teams = Teams(folds=np.array([0, 1, 0]), n_particles=3, n_per_fold=2)
     particles, gradients = (both.float() for both in scenarios.particles_and_scores(7, 4))
-    descent = PNCAClassifier(update="functional")._descent(particles, gradients, teams)
+    room = torch.empty_like(particles)
+    descent = PNCAClassifier(update="functional")._descent(particles, gradients, teams, room)
     for team in (slice(0, 3), slice(3, 5), slice(5, 7)):
         torch.testing.assert_close(descent[team], functional_gradient(particles[team], gradients[team]))
 
@@ -194,7 +195,7 @@ def test_pnca__more_feature_blocks_come_nearer_to_the_exact_kernel(blobs):
         rough = make("PNCA orthogonal", n_feature_blocks=n_blocks).fit(X, y)
         assert rough.frequencies_.shape == (10, 10 * n_blocks)
         embeddings = torch.from_numpy(rough.support_embeddings_)
-        (log_rough,) = rough._log_latent_kernel(embeddings, embeddings, [slice(None)])
+        (log_rough,) = rough._log_kernel(embeddings, embeddings, X, X)
         log_exact = log_expected_kernel(embeddings, embeddings, rough.bandwidth)
         errors.append((log_exact.exp() - log_rough.exp()).abs().mean().item())
     assert errors[1] < errors[0] / 5  # the error falls like one over the root of the features: ten times
@@ -236,8 +237,8 @@ def test_shared__particles_learn_on_their_own(blobs):
         some = some.clone().requires_grad_()
         teams = Teams(folds=None, n_particles=len(some))
         labels = torch.from_numpy(model.support_labels_)
-        data = TrainingData(torch.from_numpy(X.copy()), labels, torch.ones(60), None, None, teams)
-        return torch.autograd.grad(model._evaluate(some, data, torch.arange(60)).total_loss, some)[0]
+        batch = training_batch(model, torch.from_numpy(X.copy()), labels, teams)
+        return torch.autograd.grad(model._evaluate(some, batch).total_loss, some)[0]
 
     together = gradients(particles)
     assert (together.norm(dim=1) > 0).all()

@@ -15,10 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
 import reference
-from models import make
+from models import make, training_batch
 from pnca import PNCAClassifier, paper_settings
 from pnca.estimators import neighbour
-from pnca.estimators.base import TrainingData
 from pnca.exceptions import InvalidInputError
 from pnca.training.folds import Teams
 
@@ -187,9 +186,8 @@ def test_folds__gradients_of_a_team_do_not_depend_on_its_fold(expectation, held_
 
     def gradients(inputs, labels):
         w = particles.clone().requires_grad_()
-        weights = torch.ones(40, dtype=torch.float64)
-        data = TrainingData(inputs, labels, weights, None, teams.sees(), teams)
-        return torch.autograd.grad(model._evaluate(w, data, torch.arange(40)).total_loss, w)[0]
+        batch = training_batch(model, inputs, labels, teams)
+        return torch.autograd.grad(model._evaluate(w, batch).total_loss, w)[0]
 
     inputs, labels = torch.from_numpy(X.copy()).double(), torch.from_numpy(y)
     hidden = torch.from_numpy(folds == held_out)
@@ -216,9 +214,9 @@ def test_folds__an_example_whose_partner_is_held_out_learns_nothing_from_it(back
     particles = model.network_.draw(3, torch.Generator().manual_seed(3)).double()
 
     def team_gradient(labels):
-        w, ones = particles.clone().requires_grad_(), torch.ones(22, dtype=torch.float64)
-        data = TrainingData(torch.from_numpy(X), torch.from_numpy(labels), ones, None, teams.sees(), teams)
-        total_loss = model._evaluate(w, data, torch.arange(22)).total_loss
+        w = particles.clone().requires_grad_()
+        batch = training_batch(model, torch.from_numpy(X), torch.from_numpy(labels), teams)
+        total_loss = model._evaluate(w, batch).total_loss
         return torch.autograd.grad(total_loss, w)[0][teams.without(1)]
 
     torch.testing.assert_close(team_gradient(np.r_[y[:21], 0]), team_gradient(y), rtol=1e-9, atol=1e-9)
@@ -402,49 +400,40 @@ def test_groups__follow_their_examples_into_batches(noisy, monkeypatch):
     X, _ = noisy
     groups = np.arange(40) // 2
     y, batches = groups % 2, []  # so that a group tells the label
-    original = neighbour.log_leave_one_out_probabilities
+    original = neighbour.has_partner
 
-    def spy(log_kernel, labels, *others):
-        batches.append((labels, others[-1]))
-        return original(log_kernel, labels, *others)
+    def spy(labels, n_classes, of_batch, *others):
+        batches.append((labels, of_batch))
+        return original(labels, n_classes, of_batch, *others)
 
-    monkeypatch.setattr(neighbour, "log_leave_one_out_probabilities", spy)
+    monkeypatch.setattr(neighbour, "has_partner", spy)
     make("PNCA", batch_size=15, max_epochs=2).fit(X, y, groups=groups)
-    assert len(batches) == 6
+    assert len(batches[1:]) == 6  # the first look is at all examples
     for labels, of_batch in batches:
         assert torch.equal(of_batch % 2, labels)
-
-
-def test_groups__an_example_learns_only_from_others_of_its_class_and_not_of_its_group():
-    labels, groups = torch.tensor([0, 0, 1, 1, 1, 2]), torch.tensor([0, 0, 1, 1, 2, 0])
-    assert neighbour._has_partner(labels, groups, None).tolist() == [False, False, True, True, True, False]
-    assert neighbour._has_partner(labels, None, None).tolist() == [True, True, True, True, True, False]
-
-
-def test_folds__an_example_learns_only_from_others_that_its_team_sees():
-    labels, groups = torch.tensor([0, 0, 1, 1, 1, 2]), torch.tensor([0, 1, 2, 2, 3, 4])
-    sees = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 0, 1, 0, 1, 1], [1, 1, 1, 1, 0, 1]]).bool()
-    learns = (neighbour._has_partner(labels, None, sees) & sees).int().tolist()
-    assert learns == [[1, 1, 1, 1, 1, 0], [0, 0, 1, 0, 1, 0], [1, 1, 1, 1, 0, 0]]
-    learns = (neighbour._has_partner(labels, groups, sees) & sees).int().tolist()
-    assert learns == [[1, 1, 1, 1, 1, 0], [0, 0, 1, 0, 1, 0], [1, 1, 0, 0, 0, 0]]
 
 
 # Images
 
 
 def compared_in_training(model, X, y):
-    """Embeddings and inputs of the examples and of those they are compared with, at each step."""
-    seen, original = [], PNCAClassifier._log_kernel
+    """Embeddings, and inputs, of the examples and of those they are compared with at the first step."""
+    embeddings, inputs = [], []
+    kernel, factor = PNCAClassifier._log_latent_kernel, PNCAClassifier._log_input_factor
 
-    def spy(self, a, b, inputs_a, inputs_b, *teams):
-        seen.append((a.detach(), b.detach(), inputs_a, inputs_b))
-        return original(self, a, b, inputs_a, inputs_b, *teams)
+    def spy_on_embeddings(self, a, b, *others):
+        embeddings.append((a.detach(), b.detach()))
+        return kernel(self, a, b, *others)
+
+    def spy_on_inputs(self, a, b):
+        inputs.append((a, b))
+        return factor(self, a, b)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PNCAClassifier, "_log_kernel", spy)
+        patch.setattr(PNCAClassifier, "_log_latent_kernel", spy_on_embeddings)
+        patch.setattr(PNCAClassifier, "_log_input_factor", spy_on_inputs)
         model.fit(X, y)
-    return seen
+    return *embeddings[0], *inputs[0]
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (8, 8, 1), (1, 8, 8)])
@@ -483,7 +472,7 @@ def test_images__only_the_example_itself_is_moved(digits, monkeypatch):
     # Those it is compared with are as they will be in prediction.
     X, y = digits
     monkeypatch.setattr("pnca.estimators.base.augment", lambda inputs, image, strength: inputs + 100)
-    (moved_embeddings, embeddings, moved, inputs), *_ = compared_in_training(
+    moved_embeddings, embeddings, moved, inputs = compared_in_training(
         make("PNCA", dropout=0.0, max_epochs=1, background=0.0, n_folds=None), X, y
     )
     torch.testing.assert_close(moved, inputs + 100)
@@ -492,8 +481,8 @@ def test_images__only_the_example_itself_is_moved(digits, monkeypatch):
 
 def test_dropout__falls_on_the_example_itself_alone(noisy):
     settings = {"max_epochs": 1, "n_folds": None, "random_state": 0}
-    (dropped, embeddings, *_), *_ = compared_in_training(make("PNCA", dropout=0.5, **settings), *noisy)
-    (whole, support, *_), *_ = compared_in_training(make("PNCA", dropout=0.0, **settings), *noisy)
+    dropped, embeddings, *_ = compared_in_training(make("PNCA", dropout=0.5, **settings), *noisy)
+    whole, support, *_ = compared_in_training(make("PNCA", dropout=0.0, **settings), *noisy)
     assert (dropped - whole).abs().mean() > 0.01
     assert torch.equal(embeddings, whole)
     assert torch.equal(support, whole)

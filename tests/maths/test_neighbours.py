@@ -8,6 +8,8 @@ import scenarios
 from pnca.maths.kernels import log_expected_kernel
 from pnca.maths.neighbours import (
     class_log_masses,
+    class_probabilities,
+    has_partner,
     is_isolated,
     leave_one_out,
     log_class_probabilities,
@@ -148,3 +150,42 @@ def test_neighbours__leading_dimensions_are_so_many_kernels(background):
 
     for together, alone in zip(answers(kernels), zip(*map(answers, kernels), strict=True), strict=True):
         torch.testing.assert_close(together, torch.stack(alone))
+
+
+def test_has_partner__needs_another_of_its_class_and_not_of_its_group():
+    labels, groups = torch.tensor([0, 0, 1, 1, 1, 2]), torch.tensor([0, 0, 1, 1, 2, 0])
+    assert has_partner(labels, 3, groups, 3).tolist() == [False, False, True, True, True, False]
+    assert has_partner(labels, 3).tolist() == [True, True, True, True, True, False]
+
+
+def test_has_partner__needs_one_that_the_team_sees():
+    labels, groups = torch.tensor([0, 0, 1, 1, 1, 2]), torch.tensor([0, 1, 2, 2, 3, 4])
+    sees = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 0, 1, 0, 1, 1], [1, 1, 1, 1, 0, 1]]).bool()
+    learns = (has_partner(labels, 3, shown=sees) & sees).int().tolist()
+    assert learns == [[1, 1, 1, 1, 1, 0], [0, 0, 1, 0, 1, 0], [1, 1, 1, 1, 0, 0]]
+    learns = (has_partner(labels, 3, groups, 5, sees) & sees).int().tolist()
+    assert learns == [[1, 1, 1, 1, 1, 0], [0, 0, 1, 0, 1, 0], [1, 1, 0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_has_partner__equals_the_loop(seed):
+    rng = torch.Generator().manual_seed(seed)
+    labels, groups = (torch.randint(k, (15,), generator=rng) for k in (4, 6))
+    sees = torch.rand(3, 15, generator=rng) < 0.6
+    expected = [
+        [
+            any(seen[j] and labels[j] == labels[i] and groups[j] != groups[i] for j in range(15))
+            for i in range(15)
+        ]
+        for seen in sees
+    ]
+    assert has_partner(labels, 4, groups, 6, sees).tolist() == expected
+
+
+@pytest.mark.parametrize("background", [0.0, 0.2])
+def test_class_probabilities__equal_those_in_log_space(background):
+    log_K, labels = -scenarios.cloud(3, 5, 7).square(), torch.tensor([0, 1, 0, 2, 1, 0, 2])
+    log_prior = torch.tensor([0.5, 0.2, 0.3], dtype=log_K.dtype).log()
+    got = class_probabilities(log_neighbour_shares(log_K, background), labels, log_prior)
+    expected = log_class_probabilities(class_log_masses(log_K, labels, 3), background, log_prior)
+    torch.testing.assert_close(got, expected.exp())

@@ -8,17 +8,16 @@ import torch
 import reference
 import scenarios
 from pnca.maths.kernels import log_expected_kernel, log_latent_kernel
-from pnca.maths.pnca import functional_gradient, log_leave_one_out_probabilities, pnca_loss
+from pnca.maths.pnca import functional_gradient, leave_one_out, log_correct_shares, pnca_loss
 from pnca.maths.stein import parameter_kernel
 
 
 def loss(z, labels, bandwidth=1.0, background=0.0):
     n_classes = int(labels.max()) + 1
     log_prior = torch.full((n_classes,), -math.log(n_classes), dtype=z.dtype)
-    log_p = log_leave_one_out_probabilities(
-        log_expected_kernel(z, z, bandwidth), labels, log_prior, background
-    )
-    return pnca_loss(log_p, labels, torch.ones(len(labels), dtype=z.dtype))
+    log_K = leave_one_out(log_expected_kernel(z, z, bandwidth))
+    log_q = log_correct_shares(log_K, labels, background, log_prior)
+    return pnca_loss(log_q, torch.ones(len(labels), dtype=z.dtype))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -34,53 +33,42 @@ def test_pnca_loss__one_particle_is_nca(seed):
 
 
 @pytest.mark.parametrize("background", [0.0, 0.3])
-def test_log_leave_one_out_probabilities__equal_the_loop_with_weights(background):
+def test_log_correct_shares__equal_the_loop_with_weights(background):
     z, labels = scenarios.cloud(2, 6, 2), torch.tensor([0, 1, 0, 1, 0, 1])
     prior = torch.tensor([0.4, 0.6], dtype=z.dtype)
     weights = torch.tensor([1.0, 3.0, 0.5, 1.0, 2.0, 0.1], dtype=z.dtype)
     log_K = log_expected_kernel(z, z, 1.1)
     without_self = log_K.exp() * (1 - torch.eye(6, dtype=z.dtype))
     expected = reference.class_probabilities(without_self, labels, 2, background, prior, weights)
-    got = log_leave_one_out_probabilities(log_K, labels, prior.log(), background, weights.log())
-    torch.testing.assert_close(got.exp(), expected)
+    got = log_correct_shares(leave_one_out(log_K + weights.log()), labels, background, prior.log())
+    torch.testing.assert_close(got.exp(), expected[range(6), labels])
 
 
 @pytest.mark.parametrize("background", [0.0, 0.3])
-def test_log_leave_one_out_probabilities__equal_the_loop_with_groups(background):
+def test_log_correct_shares__equal_the_loop_with_groups(background):
     z, labels = scenarios.cloud(2, 6, 2), torch.tensor([0, 1, 0, 1, 0, 1])
     groups = torch.tensor([0, 0, 0, 1, 2, 2])
     prior, ones = torch.tensor([0.4, 0.6], dtype=z.dtype), torch.ones(6, dtype=z.dtype)
     log_K = log_expected_kernel(z, z, 1.1)
     of_others = log_K.exp() * (groups[:, None] != groups)
     expected = reference.class_probabilities(of_others, labels, 2, background, prior, ones)
-    got = log_leave_one_out_probabilities(log_K, labels, prior.log(), background, groups=groups)
-    torch.testing.assert_close(got.exp(), expected)
+    got = log_correct_shares(leave_one_out(log_K, groups), labels, background, prior.log())
+    torch.testing.assert_close(got.exp(), expected[range(6), labels])
 
 
-def test_log_leave_one_out_probabilities__a_pair_of_one_group_has_no_gradient():
+def test_log_correct_shares__a_pair_of_one_group_has_no_gradient():
     log_K = (-scenarios.cloud(1, 6, 6)[0].square()).requires_grad_()
     labels, groups = torch.tensor([0, 1, 0, 1, 0, 1]), torch.tensor([0, 0, 1, 1, 2, 2])
     log_prior = torch.tensor([0.5, 0.5], dtype=log_K.dtype).log()
-    log_p = log_leave_one_out_probabilities(log_K, labels, log_prior, 0.1, groups=groups)
-    pnca_loss(log_p, labels, torch.ones(6, dtype=log_K.dtype)).backward()
+    log_q = log_correct_shares(leave_one_out(log_K, groups), labels, 0.1, log_prior)
+    pnca_loss(log_q, torch.ones(6, dtype=log_K.dtype)).backward()
     same_group = groups[:, None] == groups
     assert (log_K.grad[same_group] == 0).all()
     assert (log_K.grad[~same_group] != 0).all()
 
 
-def test_log_leave_one_out_probabilities__weights_may_differ_between_kernels():
-    kernels = log_latent_kernel(scenarios.cloud(3, 6, 2), scenarios.cloud(3, 6, 2), 1.2)  # (3, 6, 6)
-    labels, log_prior = scenarios.labels(6, 2), torch.zeros(2, dtype=kernels.dtype)
-    log_weights = scenarios.cloud(3, 1, 6, seed=1)
-    together = log_leave_one_out_probabilities(kernels, labels, log_prior, 0.1, log_weights)
-    for kernel, weights, log_p in zip(kernels, log_weights, together, strict=True):
-        alone = log_leave_one_out_probabilities(kernel, labels, log_prior, 0.1, weights[0])
-        torch.testing.assert_close(log_p, alone)
-
-
 def test_pnca_loss__weights_multiply_the_terms():
-    log_p = torch.tensor([[0.5, 0.5], [0.25, 0.75]]).log()
-    got = pnca_loss(log_p, torch.tensor([0, 1]), torch.tensor([2.0, 3.0]))
+    got = pnca_loss(torch.tensor([0.5, 0.75]).log(), torch.tensor([2.0, 3.0]))
     assert got.item() == pytest.approx(2 * math.log(2) - 3 * math.log(0.75))
 
 
@@ -94,19 +82,16 @@ def test_pnca_loss__three_points_solved_on_paper():
     # q_01 = e^-1 / (e^-1 + e^-9), q_10 = e^-1 / (e^-1 + e^-4).
     z = torch.tensor([[[0.0], [1.0], [3.0]]], dtype=torch.float64)
     labels = torch.tensor([0, 0, 1])
-    log_prior = torch.zeros(2, dtype=z.dtype)
-    log_p = log_leave_one_out_probabilities(log_expected_kernel(z, z, 1.0), labels, log_prior)
-    got = pnca_loss(log_p, labels, torch.tensor([1.0, 1.0, 0.0], dtype=z.dtype))
+    log_q = log_correct_shares(leave_one_out(log_expected_kernel(z, z, 1.0)), labels)
+    got = pnca_loss(log_q, torch.tensor([1.0, 1.0, 0.0], dtype=z.dtype))
     assert got.item() == pytest.approx(math.log(1 + math.exp(-8)) + math.log(1 + math.exp(-3)))
 
 
 def test_pnca_loss__lone_point_of_weight_zero_leaves_gradients_finite():
     z = scenarios.cloud(2, 3, 2).requires_grad_()
     labels = torch.tensor([0, 0, 1])
-    log_p = log_leave_one_out_probabilities(
-        log_expected_kernel(z, z, 1.0), labels, torch.zeros(2, dtype=z.dtype)
-    )
-    pnca_loss(log_p, labels, torch.tensor([1.0, 1.0, 0.0], dtype=z.dtype)).backward()
+    log_q = log_correct_shares(leave_one_out(log_expected_kernel(z, z, 1.0)), labels)
+    pnca_loss(log_q, torch.tensor([1.0, 1.0, 0.0], dtype=z.dtype)).backward()
     assert z.grad.isfinite().all()
     assert z.grad.abs().sum() > 0
 
@@ -164,11 +149,7 @@ def test_functional_gradient__is_the_derivative_along_every_shift(seed):
 
 def test_pnca_loss__sums_over_particles_that_learn_each_on_its_own():
     z, labels = scenarios.cloud(3, 6, 2), scenarios.labels(6, 2)
-    log_kernels = log_latent_kernel(z, z, 1.2)  # (3, 6, 6)
-    log_prior, weights = torch.zeros(2, dtype=z.dtype), torch.rand(6, dtype=z.dtype)
-    together = pnca_loss(log_leave_one_out_probabilities(log_kernels, labels, log_prior), labels, weights)
-    alone = [
-        pnca_loss(log_leave_one_out_probabilities(kernel, labels, log_prior), labels, weights)
-        for kernel in log_kernels
-    ]
+    log_kernels, weights = leave_one_out(log_latent_kernel(z, z, 1.2)), torch.rand(6, dtype=z.dtype)
+    together = pnca_loss(log_correct_shares(log_kernels, labels), weights)
+    alone = [pnca_loss(log_correct_shares(kernel, labels), weights) for kernel in log_kernels]
     torch.testing.assert_close(together, sum(alone))

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,16 +117,16 @@ def test_teams__see_all_but_their_own_fold():
     assert ((~sees).sum(dim=0) == 1).all()
 
 
-def test_teams__per_particle_repeats_what_a_team_has():
-    repeated = TEAMS.per_particle(TEAMS.sees())
-    assert repeated.shape == (14, 7)
-    for team, seen in zip(TEAMS.slices, TEAMS.sees(), strict=True):
-        assert (repeated[team] == seen).all()
+def test_teams__of_particles_names_the_team_of_each():
+    teams = TEAMS.of_particles()
+    assert teams.shape == (14,)
+    for number, team in enumerate(TEAMS.slices):
+        assert (teams[team] == number).all()
 
 
 def test_teams__without_folds_there_is_one():
     teams = Teams(folds=None, n_particles=5)
     assert (teams.n_folds, teams.n_total, teams.slices) == (0, 5, [slice(0, 5)])
-    assert torch.equal(teams.per_particle(torch.ones(1, 2)), torch.ones(5, 2))
+    assert teams.of_particles().tolist() == [0, 0, 0, 0, 0]
     with pytest.raises(ValueError, match="no folds"):
         teams.sees()

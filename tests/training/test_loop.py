@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from pnca.exceptions import TrainingDivergedError
-from pnca.training.loop import Evaluation, train
+from pnca.training.loop import train
+from pnca.training.steps import Evaluation
 
 TARGET = torch.tensor([[1.0, -2.0], [3.0, 0.5]])
 
@@ -15,8 +16,12 @@ def quadratic(particles, indices):
     return Evaluation(loss, loss.detach(), torch.tensor(float(len(indices))))
 
 
-def plain(particles, gradients):
+def plain(particles, gradients, out):
     return gradients
+
+
+def as_it_is(indices):
+    return indices
 
 
 def one_batch():
@@ -25,7 +30,7 @@ def one_batch():
 
 def run(evaluate=quadratic, descent=plain, batches=one_batch, **settings):
     settings = {"max_epochs": 300, "learning_rate": 0.1, **settings}
-    return train(torch.zeros(2, 2), evaluate, descent, batches, **settings)
+    return train(torch.zeros(2, 2), as_it_is, evaluate, descent, batches, **settings)
 
 
 def test_train__finds_the_minimum_and_keeps_a_history():
@@ -82,7 +87,7 @@ def test_train__shows_the_particles_after_each_epoch_without_gradients():
 
 
 def test_train__follows_the_direction_and_not_the_gradient():
-    particles, _ = run(descent=lambda w, g: torch.zeros_like(g), max_epochs=3)
+    particles, _ = run(descent=lambda w, g, out: out.zero_(), max_epochs=3)
     assert (particles == 0).all()
 
 
@@ -98,7 +103,7 @@ def test_train__loss_is_averaged_over_batches_by_their_size():
 
 def test_train__does_not_change_the_initial_particles():
     initial = torch.zeros(2, 2)
-    train(initial, quadratic, plain, one_batch, max_epochs=2, learning_rate=0.1)
+    train(initial, as_it_is, quadratic, plain, one_batch, max_epochs=2, learning_rate=0.1)
     assert (initial == 0).all()
 
 

@@ -6,6 +6,7 @@ import math
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +29,8 @@ from pnca.training.augmentation import ImageShape, augment
 from pnca.training.batches import Indices
 from pnca.training.devices import resolve_device
 from pnca.training.folds import Teams
-from pnca.training.loop import Evaluation, History, train
+from pnca.training.loop import History, train
+from pnca.training.steps import Evaluation
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -48,7 +50,8 @@ class Examples(NamedTuple):
     groups: NDArray[np.int64] | None = None  # (n,), equal for examples that belong together
 
 
-class TrainingData(NamedTuple):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainingData:
     """What the loss is made from, on the device."""
 
     inputs: Tensor  # (n, ...)
@@ -146,12 +149,14 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         with seeded(int(rng.randint(2**31)), device), torch.autocast(device.type, enabled=False):
             trained, history = train(
                 particles.to(device),
-                lambda w, i: self._evaluate(w, data, i),
-                lambda w, g: self._descent(w, g, teams),
+                lambda indices: self._batch(data, indices),
+                self._evaluate,
+                lambda w, g, out: self._descent(w, g, teams, out),
                 lambda: self._batches(examples.labels, rng),
                 max_epochs=self._max_epochs,
                 learning_rate=self.learning_rate,
                 optimiser=self._optimiser,
+                recorded=isinstance(self.network_, MLP),  # a user's module may do what cannot be
                 after_epoch=lambda epoch, w: snapshots.extend(self._snapshots(epoch, w, data)),
                 verbose=bool(self.verbose),
                 description=type(self).__name__,
@@ -171,7 +176,9 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         groups = None if examples.groups is None else torch.from_numpy(examples.groups).to(device)
         weights = torch.from_numpy(self.class_weight_[examples.labels]).to(inputs)
         sees = None if teams.folds is None else teams.sees().to(device)
-        return TrainingData(inputs, labels, weights, groups, sees, teams)
+        return TrainingData(
+            inputs=inputs, labels=labels, weights=weights, groups=groups, sees=sees, teams=teams
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_iter_")
@@ -285,8 +292,12 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """Width of the network's last layer."""
 
     @abstractmethod
-    def _evaluate(self, particles: Tensor, data: TrainingData, indices: Tensor) -> Evaluation:
-        """Evaluate the particles (m, p) on a batch of the training data."""
+    def _batch(self, data: TrainingData, indices: Tensor) -> Any:  # noqa: ANN401
+        """What the evaluation of these examples needs, whatever the particles are."""
+
+    @abstractmethod
+    def _evaluate(self, particles: Tensor, batch: Any) -> Evaluation:  # noqa: ANN401
+        """Evaluate the particles (m, p) on a batch."""
 
     @abstractmethod
     def _answers(self, outputs: Tensor, inputs: Tensor) -> Tensor:
@@ -296,8 +307,8 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
         """Batches of one epoch."""
 
-    def _descent(self, particles: Tensor, gradients: Tensor, teams: Teams) -> Tensor:
-        """Direction (m, p) that is descended; plain gradients unless a model says otherwise."""
+    def _descent(self, particles: Tensor, gradients: Tensor, teams: Teams, out: Tensor) -> Tensor:
+        """Direction (m, p) that is descended, perhaps written to ``out``; plain gradients by default."""
         return gradients
 
     def _prepare(self, examples: Examples, generator: torch.Generator) -> None:

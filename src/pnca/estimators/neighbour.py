@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +22,22 @@ from pnca.maths.likelihood import log_mean
 from pnca.maths.neighbours import (
     LOG_ZERO,
     class_log_masses,
+    class_probabilities,
+    has_partner,
     is_isolated,
+    leave_one_out,
     log_class_probabilities,
     log_neighbour_shares,
 )
 from pnca.maths.pnca import (
     log_approximate_kernel,
+    log_correct_shares,
     log_expected_kernel,
-    log_leave_one_out_probabilities,
     pnca_loss,
 )
 from pnca.training.batches import Indices, partnered_batches
 from pnca.training.folds import Teams
-from pnca.training.loop import Evaluation
+from pnca.training.steps import Evaluation
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -42,6 +46,28 @@ if TYPE_CHECKING:
 BACKGROUND = 0.03
 #: Rows that are enough to measure the width of the data.
 _MANY_ROWS = 2000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NeighbourData(TrainingData):
+    """Training data and the constants of the kernel, on the device."""
+
+    log_prior: Tensor  # (c,)
+    team_of_answer: Tensor | None  # (answers,); None: one team
+    frequencies: Tensor | None  # (d, f), of random features
+    n_groups: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NeighbourBatch:
+    """Examples of one step, which are each other's neighbours."""
+
+    inputs: Tensor  # (n, ...)
+    labels: Tensor  # (n,)
+    log_factor: Tensor  # (n, n) or (answers, n, n): of the kernel, log 0 where it does not count
+    learns: Tensor  # (n,) or (answers, n): weight of each example in the loss
+    n_answers: Tensor  # (): how many the loss sums
+    data: NeighbourData
 
 
 class NeighbourClassifier(ParticleClassifier):
@@ -176,8 +202,11 @@ class NeighbourClassifier(ParticleClassifier):
             )
         if (
             examples.groups is not None
-            and not _has_partner(
-                torch.from_numpy(examples.labels), torch.from_numpy(examples.groups), None
+            and not has_partner(
+                torch.from_numpy(examples.labels),
+                len(counts),
+                torch.from_numpy(examples.groups),
+                int(examples.groups.max()) + 1,
             ).any()
         ):
             raise InvalidInputError(
@@ -240,42 +269,66 @@ class NeighbourClassifier(ParticleClassifier):
         with torch.no_grad():
             return _join([outputs for outputs, _ in self._outputs(inputs, scaled=True)], dim=1)
 
-    def _evaluate(self, particles: Tensor, data: TrainingData, indices: Tensor) -> Evaluation:
+    def _on_device(self, examples: Examples, teams: Teams, device: torch.device) -> NeighbourData:
+        data = super()._on_device(examples, teams, device)
+        team_of_answer = None
+        if teams.folds is not None:
+            n_teams = len(teams.slices)
+            of_answers = teams.of_particles() if self.expectation == "shared" else torch.arange(n_teams)
+            team_of_answer = of_answers.to(device)
+        return NeighbourData(
+            **vars(data),
+            team_of_answer=team_of_answer,
+            log_prior=torch.from_numpy(self.class_prior_).to(data.inputs).log(),
+            frequencies=self._frequencies(data.inputs),
+            n_groups=0 if examples.groups is None else int(examples.groups.max()) + 1,
+        )
+
+    def _batch(self, data: TrainingData, indices: Tensor) -> NeighbourBatch:
+        assert isinstance(data, NeighbourData)
         inputs, labels, weights = data.inputs[indices], data.labels[indices], data.weights[indices]
         groups = None if data.groups is None else data.groups[indices]
+        sees = None if data.sees is None else data.sees[:, indices]
+        learns = weights * has_partner(labels, len(self.classes_), groups, data.n_groups, sees)
+        log_factor = _safe_log(weights).expand(len(labels), -1)  # (n, n)
+        if not self._augmentation:
+            log_factor = log_factor + self._log_input_factor(inputs, inputs)
+        n_answers = len(labels) * torch.ones((), device=labels.device)
+        if sees is not None and data.team_of_answer is not None:
+            sees = sees[data.team_of_answer]
+            learns = learns[data.team_of_answer] * sees
+            log_factor = log_factor.masked_fill(~sees[:, None, :], LOG_ZERO)  # (answers, n, n)
+            n_answers = sees.sum()
+        elif self.expectation == "shared":
+            n_answers = n_answers * data.teams.n_particles
+        return NeighbourBatch(
+            inputs=inputs,
+            labels=labels,
+            log_factor=leave_one_out(log_factor, groups),
+            learns=learns,
+            n_answers=n_answers,
+            data=data,
+        )
+
+    def _evaluate(self, particles: Tensor, batch: NeighbourBatch) -> Evaluation:
+        inputs, labels, data = batch.inputs, batch.labels, batch.data
         queries = self._augmented(inputs)
         outputs = self.network_(particles, queries, training=True)
         # Only the example itself is disturbed: it is compared with others as predictions are.
         is_disturbed = self._dropout or self._augmentation
         support = self.network_(particles, inputs) if is_disturbed else outputs
-        log_probabilities = log_leave_one_out_probabilities(
-            self._log_kernel(outputs, support, queries, inputs, data.teams.slices),
-            labels,
-            torch.from_numpy(self.class_prior_).to(outputs).log(),
-            self._background_among(len(labels)),
-            _safe_log(self._shown(weights, data, indices))[..., None, :],
-            groups,
-        )
-        sees = None if data.sees is None else data.sees[:, indices]
-        learns = weights * _has_partner(labels, groups, sees)
-        loss = pnca_loss(log_probabilities, labels, self._shown(learns, data, indices))
-        n_answers = self._shown(torch.ones_like(weights), data, indices).sum()
-        if self.expectation == "shared" and data.sees is None:
-            n_answers = n_answers * len(particles)
+        log_kernel = self._log_latent_kernel(outputs, support, data.teams.slices, data.frequencies)
+        log_kernel = log_kernel + batch.log_factor
+        if self._augmentation:
+            log_kernel = log_kernel + self._log_input_factor(queries, inputs)
+        background = self._background_among(len(labels))
+        loss = pnca_loss(log_correct_shares(log_kernel, labels, background, data.log_prior), batch.learns)
         # What is shown while it trains is the accuracy of the particles that see all examples.
         of_all = data.teams.full if self.expectation == "shared" else slice(0, 1)
-        n_correct = (log_mean(log_probabilities.detach()[of_all]).argmax(dim=1) == labels).sum()
-        return Evaluation(loss, loss.detach() / n_answers, n_correct)
-
-    def _shown(self, weights: Tensor, data: TrainingData, indices: Tensor) -> Tensor:
-        """Weights (n,) or (teams, n) for each answer, zero for examples it must not see: (answers, n).
-
-        Without folds the weights (n,) serve for all.
-        """
-        if data.sees is None:
-            return weights
-        shown = weights * data.sees[:, indices]
-        return data.teams.per_particle(shown) if self.expectation == "shared" else shown
+        log_shares = log_neighbour_shares(log_kernel.detach()[of_all], background)
+        probabilities = class_probabilities(log_shares, labels, data.log_prior).mean(dim=0)
+        n_correct = (probabilities.argmax(dim=1) == labels).sum()
+        return Evaluation(loss, loss.detach() / batch.n_answers, n_correct)
 
     def _background_among(self, n_points: int) -> float:
         """Part of the examples has part of the mass: that part of the background keeps the balance."""
@@ -288,14 +341,12 @@ class NeighbourClassifier(ParticleClassifier):
     def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
         return partnered_batches(labels, self._batch_size, rng)
 
-    def _log_kernel(
-        self, a: Tensor, b: Tensor, inputs_a: Tensor, inputs_b: Tensor, teams: list[slice] | None = None
-    ) -> Tensor:
+    def _log_kernel(self, a: Tensor, b: Tensor, inputs_a: Tensor, inputs_b: Tensor) -> Tensor:
         """Log kernel (answers, n_a, n_b) between embeddings (m, n_a, d) and (m, n_b, d) of these inputs.
 
-        With shared particles each has a kernel of its own; otherwise each team of particles has one.
+        With shared particles each has a kernel of its own; otherwise there is one.
         """
-        log_kernel = self._log_latent_kernel(a, b, teams or [slice(None)])
+        log_kernel = self._log_latent_kernel(a, b, [slice(None)], self._frequencies(a))
         return log_kernel + self._log_input_factor(inputs_a, inputs_b)
 
     def _log_input_factor(self, a: Tensor, b: Tensor) -> Tensor | float:
@@ -305,19 +356,28 @@ class NeighbourClassifier(ParticleClassifier):
         a, b = a.flatten(start_dim=1), b.flatten(start_dim=1)
         return log_input_factor(a, b, self.input_scale_, self.input_weight_)
 
-    def _log_latent_kernel(self, a: Tensor, b: Tensor, teams: list[slice]) -> Tensor:
+    def _frequencies(self, like: Tensor) -> Tensor | None:
+        """Random frequencies, where the kernel has them."""
+        if self.kernel != "orthogonal":
+            return None
+        if not hasattr(self, "frequencies_"):
+            raise InvalidInputError("kernel was set to 'orthogonal' after the fit; fit again.")
+        return torch.from_numpy(self.frequencies_).to(like)
+
+    def _log_latent_kernel(
+        self, a: Tensor, b: Tensor, teams: list[slice], frequencies: Tensor | None
+    ) -> Tensor:
+        """Log kernel of the embeddings alone: one for each team of particles, or for each particle."""
         if self.expectation == "shared":
             return log_latent_kernel(a, b, self.bandwidth_)
         kernels = []
         for team in teams:
             of_a = a[team]
             of_b = of_a if b is a else b[team]
-            if self.kernel == "orthogonal":
-                if not hasattr(self, "frequencies_"):
-                    raise InvalidInputError("kernel was set to 'orthogonal' after the fit; fit again.")
-                kernels.append(log_approximate_kernel(of_a, of_b, torch.from_numpy(self.frequencies_).to(a)))
-            else:
+            if frequencies is None:
                 kernels.append(log_expected_kernel(of_a, of_b, self.bandwidth_))
+            else:
+                kernels.append(log_approximate_kernel(of_a, of_b, frequencies))
         return torch.stack(kernels)
 
     def _log_kernel_to_support(self, outputs: Tensor, inputs: Tensor) -> Tensor:
@@ -444,20 +504,6 @@ class NCAClassifier(NeighbourClassifier):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
-
-
-def _has_partner(labels: Tensor, groups: Tensor | None, sees: Tensor | None) -> Tensor:
-    """Whether an example has another of its class, not of its group, that its team sees: (n,) or (teams, n).
-
-    Without one it has nothing to learn from.
-    """
-    if groups is None and sees is None:
-        return labels.bincount()[labels] > 1
-    others = (
-        torch.eye(len(labels), device=labels.device) == 0 if groups is None else groups[:, None] != groups
-    )
-    partners = (labels[:, None] == labels) & others
-    return partners.any(dim=1) if sees is None else sees.float() @ partners.float() > 0
 
 
 def _safe_log(weights: Tensor) -> Tensor:

@@ -277,10 +277,12 @@ class PNCAClassifier(NeighbourClassifier):
     def _augmentation(self) -> float:
         return float(self._is_image) if self.augmentation == "auto" else float(self.augmentation)
 
-    def _descent(self, particles: Tensor, gradients: Tensor, teams: Teams) -> Tensor:
+    def _descent(self, particles: Tensor, gradients: Tensor, teams: Teams, out: Tensor) -> Tensor:
         if self.update == "independent":
             return gradients
-        return torch.cat([functional_gradient(particles[team], gradients[team]) for team in teams.slices])
+        for team in teams.slices:
+            functional_gradient(particles[team], gradients[team], out=out[team])
+        return out
 
     def _make_teams(self, examples: Examples, generator: torch.Generator) -> Teams:
         if self.n_folds is None:
@@ -407,7 +409,7 @@ class PNCAClassifier(NeighbourClassifier):
         for fold in range(teams.n_folds):
             z = snapshot.embeddings[teams.without(fold)].double().cpu()
             held_out = folds[rows] == fold
-            log_latent = self._log_latent_kernel(z[:, rows[held_out]], z, [slice(None)])
+            log_latent = self._log_latent_kernel(z[:, rows[held_out]], z, [slice(None)], self._frequencies(z))
             log_masses[:, held_out] = class_log_masses(
                 log_latent + log_input[held_out], labels, len(self.classes_), log_weights
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,15 @@ from pnca.maths.likelihood import cross_entropy, log_mean_probabilities
 from pnca.maths.stein import svgd_posterior_gradient, svgd_posterior_gradient_as_published
 from pnca.training.batches import Indices, shuffled_batches
 from pnca.training.folds import Teams
-from pnca.training.loop import Evaluation
+from pnca.training.steps import Evaluation
+
+
+class _Batch(NamedTuple):
+    """Examples of one step."""
+
+    inputs: Tensor  # (n, ...)
+    labels: Tensor  # (n,)
+    weights: Tensor  # (n,)
 
 
 class _SoftmaxClassifier(ParticleClassifier):
@@ -29,10 +37,13 @@ class _SoftmaxClassifier(ParticleClassifier):
     def _module_head(self) -> int | None:
         return len(self.classes_)
 
-    def _evaluate(self, particles: Tensor, data: TrainingData, indices: Tensor) -> Evaluation:
-        inputs, labels = self._augmented(data.inputs[indices]), data.labels[indices]
-        outputs = self.network_(particles, inputs, training=True)
-        losses = cross_entropy(outputs, labels, data.weights[indices])
+    def _batch(self, data: TrainingData, indices: Tensor) -> _Batch:
+        return _Batch(data.inputs[indices], data.labels[indices], data.weights[indices])
+
+    def _evaluate(self, particles: Tensor, batch: _Batch) -> Evaluation:
+        inputs, labels, weights = batch
+        outputs = self.network_(particles, self._augmented(inputs), training=True)
+        losses = cross_entropy(outputs, labels, weights)
         predicted = log_mean_probabilities(outputs.detach()).argmax(dim=1)
         return Evaluation(losses.sum(), losses.detach().mean(), (predicted == labels).sum())
 
@@ -246,9 +257,9 @@ class BNNClassifier(EnsembleClassifier):
         self.prior_precision = prior_precision
         self.update = update
 
-    def _descent(self, particles: Tensor, gradients: Tensor, teams: Teams) -> Tensor:
+    def _descent(self, particles: Tensor, gradients: Tensor, teams: Teams, out: Tensor) -> Tensor:
         as_published = self.update == "as_published"
         gradient = svgd_posterior_gradient_as_published if as_published else svgd_posterior_gradient
         return gradient(
-            particles, gradients, n_samples=self.n_samples_fit_, prior_precision=self.prior_precision
+            particles, gradients, n_samples=self.n_samples_fit_, prior_precision=self.prior_precision, out=out
         )

@@ -43,6 +43,54 @@ def _is_itself(log_kernel: Tensor, groups: Tensor | None) -> Tensor:
     return groups[:, None] == groups
 
 
+def has_partner(
+    labels: Tensor,
+    n_classes: int,
+    groups: Tensor | None = None,
+    n_groups: int = 0,
+    shown: Tensor | None = None,
+) -> Tensor:
+    r"""Whether a point has another one of its class to learn from.
+
+    .. math:: \exists j:\; y_j = y_i,\; g_j \neq g_i,\; s_{tj}
+
+    Counted by class and by group, so the cost is linear in n.
+
+    Parameters
+    ----------
+    labels : Tensor of shape (n,)
+        Integer classes :math:`y_i`.
+    n_classes : int
+        Number of classes.
+    groups : Tensor of shape (n,), optional
+        Groups :math:`g_i`; points of one group are no partners. None: each point is its own.
+    n_groups : int
+        Number of groups, all numbered below it.
+    shown : Tensor of shape (t, n), bool, optional
+        Whether a point is shown to each team, :math:`s_{tj}`; only those can be partners.
+
+    Returns
+    -------
+    Tensor of shape (n,) or (t, n), bool
+
+    Examples
+    --------
+    >>> has_partner(torch.tensor([0, 0, 1]), n_classes=2)
+    tensor([ True,  True, False])
+    """
+    counted = torch.ones(1, len(labels), device=labels.device) if shown is None else shown.float()
+    of_class = counted.new_zeros(len(counted), n_classes).index_add_(1, labels, counted)
+    if groups is None:
+        not_counted = counted
+    else:
+        # Small whole numbers, exact in float32.
+        kin = groups * n_classes + labels
+        of_kin = counted.new_zeros(len(counted), n_groups * n_classes).index_add_(1, kin, counted)
+        not_counted = of_kin[:, kin]
+    found = of_class[:, labels] > not_counted
+    return found[0] if shown is None else found
+
+
 def log_neighbour_shares(
     log_kernel: Tensor, background: float = 0.0, log_weights: Tensor | None = None
 ) -> Tensor:
@@ -71,7 +119,7 @@ def log_neighbour_shares(
     """
     if log_weights is not None:
         log_kernel = log_kernel + log_weights
-    return log_kernel - _log_plus(log_kernel.logsumexp(dim=-1, keepdim=True), background)
+    return log_kernel - log_plus(log_kernel.logsumexp(dim=-1, keepdim=True), background)
 
 
 def class_log_masses(
@@ -142,10 +190,40 @@ def log_class_probabilities(log_masses: Tensor, background: float, log_prior: Te
     >>> log_class_probabilities(far, 0.1, torch.tensor([0.5, 0.5]).log()).exp()
     tensor([[0.5000, 0.5000]])
     """
-    total = _log_plus(log_masses.logsumexp(dim=-1, keepdim=True), background)
-    if background > 0:
-        log_masses = torch.logaddexp(log_masses, math.log(background) + log_prior)
-    return log_masses - total
+    total = log_plus(log_masses.logsumexp(dim=-1, keepdim=True), background)
+    return log_plus(log_masses, background, log_prior) - total
+
+
+def class_probabilities(log_shares: Tensor, labels: Tensor, log_prior: Tensor) -> Tensor:
+    r"""Probability of each class from the shares of single neighbours, without gradients in mind.
+
+    .. math:: p_{ic} = \sum_{j:\, y_j = c} q_{ij} + \pi_c \Bigl(1 - \sum_j q_{ij}\Bigr)
+
+    One matrix product, for where a very small probability may be zero.
+
+    Parameters
+    ----------
+    log_shares : Tensor of shape (..., n_a, n)
+        :math:`\log q_{ij}`; see :func:`log_neighbour_shares`.
+    labels : Tensor of shape (n,)
+        Integer classes :math:`y_j`.
+    log_prior : Tensor of shape (c,)
+        :math:`\log \pi_c`, by which the background's share is split.
+
+    Returns
+    -------
+    Tensor of shape (..., n_a, c)
+
+    Examples
+    --------
+    >>> log_shares = torch.tensor([[0.5, 0.25]]).log()
+    >>> class_probabilities(log_shares, torch.tensor([0, 1]), torch.tensor([0.5, 0.5]).log())
+    tensor([[0.6250, 0.3750]])
+    """
+    shares = log_shares.exp()
+    is_of_class = (labels[:, None] == torch.arange(len(log_prior), device=labels.device)).to(shares)
+    missing = 1 - shares.sum(dim=-1, keepdim=True)
+    return shares @ is_of_class + missing * log_prior.exp()
 
 
 def is_isolated(log_kernel: Tensor, background: float) -> Tensor:
@@ -172,8 +250,31 @@ def is_isolated(log_kernel: Tensor, background: float) -> Tensor:
     return leave_one_out(log_kernel).logsumexp(dim=-1) < math.log(background)
 
 
-def _log_plus(log_mass: Tensor, background: float) -> Tensor:
-    """``log(exp(log_mass) + background)``."""
+def log_plus(log_mass: Tensor, background: float, log_share: Tensor | float = 0.0) -> Tensor:
+    r"""Logarithm of a mass with its share of the background.
+
+    .. math:: \log (S + \alpha \pi)
+
+    Parameters
+    ----------
+    log_mass : Tensor
+        :math:`\log S`.
+    background : float
+        The background mass :math:`\alpha`.
+    log_share : Tensor or float
+        :math:`\log \pi`; all of it by default.
+
+    Returns
+    -------
+    Tensor of the shape of ``log_mass``
+
+    Examples
+    --------
+    >>> log_plus(torch.tensor(1.0).log(), background=2.0).exp()
+    tensor(3.)
+    """
     if background == 0:
         return log_mass
-    return torch.logaddexp(log_mass, log_mass.new_tensor(math.log(background)))
+    # Full, not new_tensor: a number is filled in on the device and not copied there.
+    log_background = torch.full_like(log_mass, math.log(background))
+    return torch.logaddexp(log_mass, log_background + log_share)

@@ -9,8 +9,6 @@ import math
 import torch
 from torch import Tensor
 
-from pnca.maths.distances import sq_distances
-
 
 def median_bandwidth(sq_dist: Tensor) -> Tensor:
     r"""Bandwidth of the parameter kernel by the median heuristic (Liu & Wang, 2016).
@@ -66,12 +64,18 @@ def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
     tensor([[1.0000, 0.5000],
             [0.5000, 1.0000]])
     """
-    sq_dist = sq_distances(particles, particles).fill_diagonal_(0)
+    # Not sq_distances, which centres the points first: two more passes over a large matrix. What rounding
+    # leaves between particles that coincide is taken off instead.
+    products = particles @ particles.mT
+    sq_norms = products.diagonal()
+    sq_dist = sq_norms[:, None] + sq_norms - 2 * products
+    noise = 64 * torch.finfo(particles.dtype).eps * sq_norms.max()
+    sq_dist = torch.where(sq_dist > noise, sq_dist, 0.0).fill_diagonal_(0)
     bandwidth = median_bandwidth(sq_dist)
     return torch.exp(-sq_dist / bandwidth), bandwidth
 
 
-def functional_gradient(particles: Tensor, gradients: Tensor) -> Tensor:
+def functional_gradient(particles: Tensor, gradients: Tensor, out: Tensor | None = None) -> Tensor:
     r"""PNCA's functional gradient of the loss (the paper's Proposition 1).
 
     .. math:: \phi(w_i) = \sum_l \kappa(w_i, w_l)\, \nabla_{w_l} L
@@ -84,6 +88,8 @@ def functional_gradient(particles: Tensor, gradients: Tensor) -> Tensor:
         The parameter vectors :math:`w_l`.
     gradients : Tensor of shape (m, p)
         :math:`\nabla_{w_l} L`, the loss being a function of all particles.
+    out : Tensor of shape (m, p), optional
+        Where to write the result: fresh memory for a large matrix costs more than the product.
 
     Returns
     -------
@@ -97,7 +103,7 @@ def functional_gradient(particles: Tensor, gradients: Tensor) -> Tensor:
             [0.5000]])
     """
     kernel, _ = parameter_kernel(particles)
-    return kernel @ gradients
+    return torch.mm(kernel, gradients, out=out)
 
 
 def svgd_direction(particles: Tensor, scores: Tensor) -> Tensor:
@@ -166,6 +172,7 @@ def svgd_posterior_gradient(
     n_samples: int,
     prior_precision: float,
     as_published: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:
     r"""Minus the Stein direction for the posterior over a network's parameters.
 
@@ -185,6 +192,8 @@ def svgd_posterior_gradient(
         The precision :math:`\lambda` of the Gaussian prior on every parameter.
     as_published : bool
         Use :func:`svgd_direction_as_published` instead, for the reproduction only.
+    out : Tensor of shape (m, p), optional
+        Where to write the result.
 
     Returns
     -------
@@ -199,11 +208,16 @@ def svgd_posterior_gradient(
     """
     of_scores, of_particles = _stein_mixing(particles, repulsion=-1.0 if as_published else 1.0)
     of_particles = prior_precision * of_scores - of_particles
-    return (n_samples * of_scores @ gradients).addmm_(of_particles, particles)
+    return torch.mm(n_samples * of_scores, gradients, out=out).addmm_(of_particles, particles)
 
 
 def svgd_posterior_gradient_as_published(
-    particles: Tensor, gradients: Tensor, *, n_samples: int, prior_precision: float
+    particles: Tensor,
+    gradients: Tensor,
+    *,
+    n_samples: int,
+    prior_precision: float,
+    out: Tensor | None = None,
 ) -> Tensor:
     r"""The same as the public code behind the PNCA paper has it, for the reproduction only.
 
@@ -211,7 +225,7 @@ def svgd_posterior_gradient_as_published(
 
     Parameters
     ----------
-    particles, gradients, n_samples, prior_precision
+    particles, gradients, n_samples, prior_precision, out
         See :func:`svgd_posterior_gradient`.
 
     Returns
@@ -226,7 +240,12 @@ def svgd_posterior_gradient_as_published(
     tensor([[0.7000]])
     """
     return svgd_posterior_gradient(
-        particles, gradients, n_samples=1, prior_precision=prior_precision / n_samples, as_published=True
+        particles,
+        gradients,
+        n_samples=1,
+        prior_precision=prior_precision / n_samples,
+        as_published=True,
+        out=out,
     )
 
 

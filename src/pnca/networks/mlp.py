@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -54,15 +55,45 @@ class MLP:
 
     def __call__(self, particles: Tensor, inputs: Tensor, *, training: bool = False) -> Tensor:
         """Run every particle on every input: (m, p), (n, n_in) -> (m, n, n_out)."""
-        tensors = unflatten(particles, self.shapes)
         hidden = inputs.expand(particles.shape[0], -1, -1)
         if training and self.dropout:
             hidden = drop(hidden, self.dropout)
-        for layer, (weight, bias) in enumerate(zip(tensors[0::2], tensors[1::2], strict=True)):
+        outputs: Tensor = _Layers.apply(particles, hidden, self.shapes)  # type: ignore[no-untyped-call]
+        return outputs
+
+
+class _Layers(torch.autograd.Function):
+    """All layers at once; the gradients are written where they belong in the flat particles.
+
+    Left to torch, every layer's gradient would be a tensor of its own that is then copied there.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, particles: Tensor, inputs: Tensor, shapes: list[torch.Size]) -> Tensor:  # noqa: ANN401
+        tensors = unflatten(particles, shapes)
+        layers = list(zip(tensors[0::2], tensors[1::2], strict=True))
+        hidden = [inputs]
+        for weight, bias in layers[:-1]:
+            hidden.append(torch.baddbmm(bias[:, None, :], hidden[-1], weight).relu_())
+        weight, bias = layers[-1]
+        ctx.save_for_backward(particles, *hidden)
+        ctx.shapes = shapes
+        return torch.baddbmm(bias[:, None, :], hidden[-1], weight)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        particles, *hidden = ctx.saved_tensors
+        grad_particles = torch.empty_like(particles)
+        weights = unflatten(particles, ctx.shapes)[0::2]
+        grads = unflatten(grad_particles, ctx.shapes)
+        for layer in reversed(range(len(hidden))):
+            torch.bmm(hidden[layer].mT, grad, out=grads[2 * layer])
+            torch.sum(grad, dim=1, out=grads[2 * layer + 1])
             if layer > 0:
-                hidden = hidden.relu()
-            hidden = torch.baddbmm(bias[:, None, :], hidden, weight)
-        return hidden
+                grad = (grad @ weights[layer].mT).mul_(hidden[layer] > 0)
+        grad_inputs = grad @ weights[0].mT if ctx.needs_input_grad[1] else None
+        return grad_particles, grad_inputs, None
 
 
 def drop(inputs: Tensor, rate: float) -> Tensor:

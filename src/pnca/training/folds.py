@@ -115,7 +115,12 @@ class Teams:
             raise ValueError("There are no folds.")
         return torch.from_numpy(self.folds != np.arange(-1, self.n_folds)[:, None])
 
-    def per_particle(self, of_teams: Tensor) -> Tensor:
-        """Repeat what each team has for each of its particles: (teams, ...) -> (particles, ...)."""
-        sizes = torch.tensor([self.n_particles, *[self.n_per_fold] * self.n_folds], device=of_teams.device)
-        return of_teams.repeat_interleave(sizes, dim=0)
+    def of_particles(self) -> Tensor:
+        """Team of each particle.
+
+        Returns
+        -------
+        Tensor of shape (particles,)
+        """
+        sizes = torch.tensor([self.n_particles, *[self.n_per_fold] * self.n_folds])
+        return torch.arange(len(sizes)).repeat_interleave(sizes)
