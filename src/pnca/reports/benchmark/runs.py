@@ -37,12 +37,19 @@ class Run:
         Cells that are finished.
     devices : frozenset of str
         Where they were trained; empty text for those of which it cannot be told.
+    data_sets, models : tuple of str
+        What they were trained on, and who.
+    sizes : tuple of int
+        With how many examples.
     """
 
     name: str
     record: Mapping[str, Any]
     n_done: int
     devices: frozenset[str]
+    data_sets: tuple[str, ...]
+    models: tuple[str, ...]
+    sizes: tuple[int, ...]
 
 
 def read_runs(
@@ -84,8 +91,7 @@ def read_runs(
             if (result := folder.find(stem)) is not None:
                 # Those of the latest session are listed first; what an earlier one left gives way.
                 found.setdefault(tuple(result.columns.values()), cell_rows(stem, result, run))
-        devices = frozenset(str(rows[-1]["device"]) for rows in found.values())
-        runs.append(Run(name=folder.path.name, record=run, n_done=len(found), devices=devices))
+        runs.append(_described(folder.path.name, run, list(found.values())))
         cells.update(found)
     results = Results((row for rows in cells.values() for row in rows), models)
     if not any(PNCA in results.models(place) for place in results.places):
@@ -94,6 +100,20 @@ def read_runs(
             f"compares it with the others: name a run with {PNCA} too."
         )
     return results, runs
+
+
+def _described(name: str, record: Mapping[str, Any], cells: Sequence[Sequence[Row]]) -> Run:
+    """A run by the cells it has: several sessions may have filled its folder, and it records the last."""
+    of_cells = [rows[-1] for rows in cells]
+    return Run(
+        name=name,
+        record=record,
+        n_done=len(cells),
+        devices=frozenset(str(row["device"]) for row in of_cells),
+        data_sets=tuple(dict.fromkeys(str(row["data"]) for row in of_cells)),
+        models=tuple(dict.fromkeys(str(row["model"]) for row in of_cells)),
+        sizes=tuple(sorted({int(row["n_train"]) for row in of_cells})),
+    )
 
 
 def has_fit(folder: RunFolder, model: str = PNCA) -> bool:
@@ -180,10 +200,14 @@ def made_by(runs: Sequence[Run], path: Path) -> str:
 
 
 def _command(run: Run) -> str:
-    study, data_sets = run.record["study"], list(run.record["protocol"].get("data", {}))
-    words = [command(run.record).replace(f"pnca reproduce {study}", _COMMANDS[study], 1)]
-    words += [f"--data-sets '{','.join(data_sets)}'"] if set(data_sets) != set(ABOUT) and data_sets else []
-    words += ["--data-dir DATA"] if {MNIST, IMAGES, COVID} & set(data_sets) else []
+    study, options = run.record["study"], dict(run.record["options"])
+    options["train_sizes"] = run.sizes if options["train_sizes"] else None
+    options["models"] = run.models if options["models"] else None
+    words = [
+        command({**run.record, "options": options}).replace(f"pnca reproduce {study}", _COMMANDS[study], 1)
+    ]
+    words += [f"--data-sets '{','.join(run.data_sets)}'"] if set(run.data_sets) != set(ABOUT) else []
+    words += ["--data-dir DATA"] if {MNIST, IMAGES, COVID} & set(run.data_sets) else []
     words += ["--device cuda"] if is_gpu(run.devices) else []
     return " ".join([*words, f"--out {run.name}"])
 
