@@ -111,14 +111,14 @@ def test_background__has_the_same_balance_in_minibatches(blobs):
     whole, third = (make("PNCA", background=0.1, batch_size=size) for size in (None, 20))
     seen = {}
     for model in (whole, third):
-        original = neighbour.log_correct_shares
+        original = neighbour.shares_and_log_correct
 
         def spy(log_kernel, labels, background, *others, model=model, original=original):
             seen[model.batch_size] = background / len(labels)
             return original(log_kernel, labels, background, *others)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(neighbour, "log_correct_shares", spy)
+            patch.setattr(neighbour, "shares_and_log_correct", spy)
             model.set_params(max_epochs=1).fit(*blobs)
     assert seen[20] == pytest.approx(seen[None]) == pytest.approx(0.1 / 60)
 

@@ -8,7 +8,14 @@ import torch
 import reference
 import scenarios
 from pnca.maths.kernels import log_expected_kernel, log_latent_kernel
-from pnca.maths.pnca import functional_gradient, leave_one_out, log_correct_shares, pnca_loss
+from pnca.maths.neighbours import log_neighbour_shares
+from pnca.maths.pnca import (
+    functional_gradient,
+    leave_one_out,
+    log_correct_shares,
+    pnca_loss,
+    shares_and_log_correct,
+)
 from pnca.maths.stein import parameter_kernel
 
 
@@ -54,6 +61,15 @@ def test_log_correct_shares__equal_the_loop_with_groups(background):
     expected = reference.class_probabilities(of_others, labels, 2, background, prior, ones)
     got = log_correct_shares(leave_one_out(log_K, groups), labels, background, prior.log())
     torch.testing.assert_close(got.exp(), expected[range(6), labels])
+
+
+@pytest.mark.parametrize("background", [0.0, 0.3])
+def test_shares_and_log_correct__shares_are_those_of_neighbours(background):
+    log_K = leave_one_out(-scenarios.cloud(2, 6, 6).square())
+    labels, log_prior = scenarios.labels(6, 2), torch.tensor([0.3, 0.7], dtype=log_K.dtype).log()
+    shares, _ = shares_and_log_correct(log_K, labels, background, log_prior)
+    torch.testing.assert_close(shares, log_neighbour_shares(log_K, background).exp())
+    assert not shares.requires_grad
 
 
 def test_log_correct_shares__a_pair_of_one_group_has_no_gradient():

@@ -31,9 +31,9 @@ from pnca.maths.neighbours import (
 )
 from pnca.maths.pnca import (
     log_approximate_kernel,
-    log_correct_shares,
     log_expected_kernel,
     pnca_loss,
+    shares_and_log_correct,
 )
 from pnca.training.batches import Indices, partnered_batches
 from pnca.training.folds import Teams
@@ -322,11 +322,11 @@ class NeighbourClassifier(ParticleClassifier):
         if self._augmentation:
             log_kernel = log_kernel + self._log_input_factor(queries, inputs)
         background = self._background_among(len(labels))
-        loss = pnca_loss(log_correct_shares(log_kernel, labels, background, data.log_prior), batch.learns)
+        shares, log_correct = shares_and_log_correct(log_kernel, labels, background, data.log_prior)
+        loss = pnca_loss(log_correct, batch.learns)
         # What is shown while it trains is the accuracy of the particles that see all examples.
         of_all = data.teams.full if self.expectation == "shared" else slice(0, 1)
-        log_shares = log_neighbour_shares(log_kernel.detach()[of_all], background)
-        probabilities = class_probabilities(log_shares, labels, data.log_prior).mean(dim=0)
+        probabilities = class_probabilities(shares[of_all], labels, data.log_prior).mean(dim=0)
         n_correct = (probabilities.argmax(dim=1) == labels).sum()
         return Evaluation(loss, loss.detach() / batch.n_answers, n_correct)
 

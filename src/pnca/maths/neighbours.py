@@ -194,8 +194,8 @@ def log_class_probabilities(log_masses: Tensor, background: float, log_prior: Te
     return log_plus(log_masses, background, log_prior) - total
 
 
-def class_probabilities(log_shares: Tensor, labels: Tensor, log_prior: Tensor) -> Tensor:
-    r"""Probability of each class from the shares of single neighbours, without gradients in mind.
+def class_probabilities(shares: Tensor, labels: Tensor, log_prior: Tensor) -> Tensor:
+    r"""Probability of each class from the shares of single neighbours.
 
     .. math:: p_{ic} = \sum_{j:\, y_j = c} q_{ij} + \pi_c \Bigl(1 - \sum_j q_{ij}\Bigr)
 
@@ -203,8 +203,8 @@ def class_probabilities(log_shares: Tensor, labels: Tensor, log_prior: Tensor) -
 
     Parameters
     ----------
-    log_shares : Tensor of shape (..., n_a, n)
-        :math:`\log q_{ij}`; see :func:`log_neighbour_shares`.
+    shares : Tensor of shape (..., n_a, n)
+        The shares :math:`q_{ij}`; see :func:`log_neighbour_shares`.
     labels : Tensor of shape (n,)
         Integer classes :math:`y_j`.
     log_prior : Tensor of shape (c,)
@@ -216,11 +216,10 @@ def class_probabilities(log_shares: Tensor, labels: Tensor, log_prior: Tensor) -
 
     Examples
     --------
-    >>> log_shares = torch.tensor([[0.5, 0.25]]).log()
-    >>> class_probabilities(log_shares, torch.tensor([0, 1]), torch.tensor([0.5, 0.5]).log())
+    >>> shares = torch.tensor([[0.5, 0.25]])
+    >>> class_probabilities(shares, torch.tensor([0, 1]), torch.tensor([0.5, 0.5]).log())
     tensor([[0.6250, 0.3750]])
     """
-    shares = log_shares.exp()
     is_of_class = (labels[:, None] == torch.arange(len(log_prior), device=labels.device)).to(shares)
     missing = 1 - shares.sum(dim=-1, keepdim=True)
     return shares @ is_of_class + missing * log_prior.exp()
