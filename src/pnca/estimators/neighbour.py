@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,15 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from pnca.estimators._compat import Interval, fit_context
-from pnca.estimators.base import Examples, FloatArray, ParticleClassifier, Snapshot, TrainingData
+from pnca.estimators.base import (
+    PREDICTION_NUMBERS,
+    Examples,
+    FloatArray,
+    ParticleClassifier,
+    Snapshot,
+    TrainingData,
+)
+from pnca.estimators.positive import Clouds, Support, place_around_classes, summarise, training_log_masses
 from pnca.exceptions import InvalidInputError
 from pnca.maths.features import orthogonal_frequencies
 from pnca.maths.kernels import input_factor_weight, log_input_factor, log_latent_kernel, neighbour_scale
@@ -31,7 +40,9 @@ from pnca.maths.pnca import (
     log_leave_one_out_probabilities,
     pnca_loss,
 )
+from pnca.maths.positive import Places
 from pnca.training.batches import Indices, partnered_batches
+from pnca.training.devices import resolve_device
 from pnca.training.folds import Teams
 from pnca.training.loop import Evaluation
 
@@ -60,6 +71,8 @@ class NeighbourClassifier(ParticleClassifier):
     expectation: str = "cross"
     input_weight: float | str = 0.0
     background: float | str = 0.0
+    #: A copy on the device while a model with positive features is trained.
+    _directions_of_training: Tensor | None = None
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
@@ -145,7 +158,7 @@ class NeighbourClassifier(ParticleClassifier):
         k = self._check_k(k)
         indices, shares = [], []
         with torch.no_grad():
-            for outputs, chunk in self._outputs(inputs):
+            for outputs, chunk in self._outputs_to_compare(inputs):
                 log_kernel = self._log_kernel_to_support(outputs, chunk)
                 log_shares = log_neighbour_shares(log_kernel, self.background_, self._log_weights(outputs))
                 largest = log_mean(log_shares).sort(dim=1, descending=True, stable=True)
@@ -158,10 +171,7 @@ class NeighbourClassifier(ParticleClassifier):
         return self.n_components
 
     def _prepare(self, examples: Examples, generator: torch.Generator) -> None:
-        if self.expectation == "shared" and self.kernel == "orthogonal":
-            raise InvalidInputError(
-                "kernel='orthogonal' approximates expectation='cross'; with 'shared' use kernel='exact'."
-            )
+        self._check_kernel(examples)
         self.bandwidth_ = float(self.bandwidth)
         self.background_ = BACKGROUND if self.background == "auto" else float(self.background)
         self._set_input_weight(examples)
@@ -190,10 +200,34 @@ class NeighbourClassifier(ParticleClassifier):
                 self._latent_dimension, self.n_feature_blocks, self.bandwidth, generator
             )
             self.frequencies_ = frequencies.numpy()
+        elif self.kernel == "positive":
+            # At least one block for each class; for bandwidth 2, because the places are scaled with it.
+            n_blocks = max(self.n_feature_blocks, len(self.classes_))
+            directions = orthogonal_frequencies(self._latent_dimension, n_blocks, 2.0, generator)
+            self.directions_ = directions.numpy()
+            self._directions_of_training = directions.to(resolve_device(self.device), torch.float32)
+
+    def _check_kernel(self, examples: Examples) -> None:
+        if self.expectation == "shared" and self.kernel == "orthogonal":
+            raise InvalidInputError(
+                "kernel='orthogonal' approximates expectation='cross'; with 'shared' use kernel='exact'."
+            )
+        if self.kernel != "positive":
+            return
+        if self.input_weight not in ("auto", 0):
+            raise InvalidInputError(
+                "kernel='positive' has no factor for the distance between inputs, which cannot be summed up "
+                f"class by class: use input_weight=0 or 'auto' (then 0) instead of {self.input_weight!r}, or "
+                "kernel='exact'."
+            )
+        if examples.groups is not None:
+            raise InvalidInputError(
+                "kernel='positive' sums up whole classes and cannot leave out a group: use kernel='exact'."
+            )
 
     def _set_input_weight(self, examples: Examples) -> None:
         self.input_weight_ = 0.0
-        if self.input_weight == 0:
+        if self.input_weight == 0 or self.kernel == "positive":
             return
         points = torch.from_numpy(examples.inputs).flatten(start_dim=1).double()
         groups = None if examples.groups is None else torch.from_numpy(examples.groups)
@@ -215,6 +249,9 @@ class NeighbourClassifier(ParticleClassifier):
         self.support_embeddings_ = self._embed_scaled(examples.inputs)
         if self.input_weight_:
             self.support_inputs_ = examples.inputs
+        if self.kernel == "positive":
+            self._directions_of_training = None  # what lies on a GPU must not be pickled
+            self._keep_class_features()
         if self.background_ > 0:
             self._warn_if_isolated(examples.inputs)
 
@@ -248,16 +285,23 @@ class NeighbourClassifier(ParticleClassifier):
         # Only the example itself is disturbed: it is compared with others as predictions are.
         is_disturbed = self._dropout or self._augmentation
         support = self.network_(particles, inputs) if is_disturbed else outputs
-        log_probabilities = log_leave_one_out_probabilities(
-            self._log_kernel(outputs, support, queries, inputs, data.teams.slices),
-            labels,
-            torch.from_numpy(self.class_prior_).to(outputs).log(),
-            self._background_among(len(labels)),
-            _safe_log(self._shown(weights, data, indices))[..., None, :],
-            groups,
-        )
+        log_prior = torch.from_numpy(self.class_prior_).to(outputs).log()
+        background = self._background_among(len(labels))
+        shown = self._shown(weights, data, indices)
+        if self.kernel == "positive":
+            log_masses = self._positive_log_masses(outputs, support, labels, shown, data.teams.slices)
+            log_probabilities = log_class_probabilities(log_masses, background, log_prior)
+        else:
+            log_probabilities = log_leave_one_out_probabilities(
+                self._log_kernel(outputs, support, queries, inputs, data.teams.slices),
+                labels,
+                log_prior,
+                background,
+                _safe_log(shown)[..., None, :],
+                groups,
+            )
         sees = None if data.sees is None else data.sees[:, indices]
-        learns = weights * _has_partner(labels, groups, sees)
+        learns = weights * _has_partner(labels, groups, sees, len(self.classes_))
         loss = pnca_loss(log_probabilities, labels, self._shown(learns, data, indices))
         n_answers = self._shown(torch.ones_like(weights), data, indices).sum()
         if self.expectation == "shared" and data.sees is None:
@@ -306,6 +350,8 @@ class NeighbourClassifier(ParticleClassifier):
         return log_input_factor(a, b, self.input_scale_, self.input_weight_)
 
     def _log_latent_kernel(self, a: Tensor, b: Tensor, teams: list[slice]) -> Tensor:
+        if self.kernel == "positive":
+            return self._support(a).log_kernel(self._clouds(a, teams), self._clouds(b, teams))
         if self.expectation == "shared":
             return log_latent_kernel(a, b, self.bandwidth_)
         kernels = []
@@ -330,15 +376,61 @@ class NeighbourClassifier(ParticleClassifier):
 
     def _log_masses(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         """Log kernel mass of each class: (answers, n, c)."""
+        if self.kernel == "positive":
+            return self._support(outputs).log_masses(self._clouds(outputs, [slice(None)]))
         labels = torch.from_numpy(self.support_labels_).to(outputs.device)
         log_kernel = self._log_kernel_to_support(outputs, inputs)
         return class_log_masses(log_kernel, labels, len(self.classes_), self._log_weights(outputs))
 
+    def _positive_log_masses(
+        self, outputs: Tensor, support: Tensor, labels: Tensor, weights: Tensor, teams: list[slice]
+    ) -> Tensor:
+        """Log mass (answers, n, c) of each class for the examples of a batch, without n x n kernels."""
+        n_classes = len(self.classes_)
+        of_support = self._clouds(support, teams)
+        queries = of_support if support is outputs else self._clouds(outputs, teams)
+        kept = self._directions_of_training
+        directions = (torch.from_numpy(self.directions_) if kept is None else kept).to(outputs)
+        places = place_around_classes(of_support, labels, n_classes, weights, directions, self.bandwidth_)
+        return training_log_masses(queries, of_support, labels, n_classes, _safe_log(weights), places)
+
+    def _clouds(self, embeddings: Tensor, teams: list[slice]) -> Clouds:
+        return Clouds.of(embeddings, None if self.expectation == "shared" else teams)
+
+    def _summary(self, clouds: Clouds, labels: Tensor, weights: Tensor) -> Support:
+        """Sum up examples of these weights (n,) by their features at the present bandwidth."""
+        directions, n_classes = torch.from_numpy(self.directions_).to(weights), len(self.classes_)
+        places = place_around_classes(clouds, labels, n_classes, weights, directions, self.bandwidth_)
+        return summarise(clouds, labels, n_classes, _safe_log(weights), places)
+
+    def _keep_class_features(self) -> None:
+        clouds = self._clouds(torch.from_numpy(self.support_embeddings_), [slice(None)])
+        weights = torch.from_numpy(self.class_weight_[self.support_labels_])
+        support = self._summary(clouds, torch.from_numpy(self.support_labels_), weights)
+        self.class_features_ = support.class_features.numpy()
+        self.places_, self.place_scales_ = support.places.points.numpy(), support.places.log_scales.numpy()
+
+    def _support(self, like: Tensor) -> Support:
+        if not hasattr(self, "class_features_"):
+            raise InvalidInputError("kernel was set to 'positive' after the fit; fit again.")
+        points, log_scales, sums = (
+            torch.from_numpy(a).to(like) for a in (self.places_, self.place_scales_, self.class_features_)
+        )
+        return Support(Places(points, log_scales, self.bandwidth_), sums)
+
     @property
     def _numbers_per_row(self) -> int:
+        if self.kernel == "positive" and hasattr(self, "directions_"):
+            return max(super()._numbers_per_row, len(self.particles_) * int(self.directions_.shape[1]))
         # With shared particles, a kernel to every example in each.
         n_compared = len(self.particles_) * self.n_samples_fit_ if self.expectation == "shared" else 0
         return max(super()._numbers_per_row, n_compared)
+
+    def _outputs_to_compare(self, inputs: NDArray[np.float32]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Like ``_outputs``, in chunks that can be compared with every example."""
+        n_rows = max(1, PREDICTION_NUMBERS // (len(self.particles_) * self.n_samples_fit_))
+        for outputs, chunk in self._outputs(inputs):
+            yield from zip(torch.split(outputs, n_rows, dim=1), torch.split(chunk, n_rows), strict=True)
 
     def _check_k(self, k: int | None) -> int:
         n = len(self.support_labels_)
@@ -446,17 +538,18 @@ class NCAClassifier(NeighbourClassifier):
         self.verbose = verbose
 
 
-def _has_partner(labels: Tensor, groups: Tensor | None, sees: Tensor | None) -> Tensor:
+def _has_partner(
+    labels: Tensor, groups: Tensor | None, sees: Tensor | None, n_classes: int | None = None
+) -> Tensor:
     """Whether an example has another of its class, not of its group, that its team sees: (n,) or (teams, n).
 
     Without one it has nothing to learn from.
     """
-    if groups is None and sees is None:
-        return labels.bincount()[labels] > 1
-    others = (
-        torch.eye(len(labels), device=labels.device) == 0 if groups is None else groups[:, None] != groups
-    )
-    partners = (labels[:, None] == labels) & others
+    if groups is None:
+        seen = labels.new_ones(len(labels)) if sees is None else sees.long()
+        counts = seen.new_zeros(*seen.shape[:-1], n_classes or int(labels.max()) + 1)
+        return counts.index_add(-1, labels, seen)[..., labels] > seen
+    partners = (labels[:, None] == labels) & (groups[:, None] != groups)
     return partners.any(dim=1) if sees is None else sees.float() @ partners.float() > 0
 
 
