@@ -17,6 +17,7 @@ def make(name, **settings):
         "PNCA cross": PNCAClassifier,
         "PNCA exact": PNCAClassifier,
         "PNCA orthogonal": PNCAClassifier,
+        "PNCA positive": PNCAClassifier,
         "PNCA shared": PNCAClassifier,
         "NCA": NCAClassifier,
         "DNN": DNNClassifier,
@@ -39,6 +40,7 @@ def make(name, **settings):
         "PNCA cross": {"expectation": "cross", "update": "functional", "n_folds": 3},
         "PNCA exact": exact,
         "PNCA orthogonal": {**exact, "kernel": "orthogonal", "background": 0.0},
+        "PNCA positive": {"kernel": "positive", "n_folds": None, "background": 0.1, "dropout": 0.2},
         "PNCA shared": {**given, "input_weight": 0.5, "dropout": 0.2},
     }.get(name, {})
     if settings.get("module") is not None and "dropout" in variant:
@@ -46,6 +48,6 @@ def make(name, **settings):
     return classes[name](**{**SMALL, **particles, **variant, **settings})
 
 
-NEIGHBOUR = ["PNCA", "PNCA cross", "PNCA orthogonal", "PNCA shared", "NCA"]
+NEIGHBOUR = ["PNCA", "PNCA cross", "PNCA orthogonal", "PNCA positive", "PNCA shared", "NCA"]
 SOFTMAX = ["DNN", "Ensemble", "BNN"]
 ALL = NEIGHBOUR + SOFTMAX

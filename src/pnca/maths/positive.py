@@ -67,7 +67,7 @@ def best_variance(sq_spread: Tensor, n_components: int) -> Tensor:
     Examples
     --------
     >>> best_variance(torch.tensor([0.0, 1.0]), n_components=2)
-    tensor([0.2500, 0.5618])
+    tensor([0.2500, 0.5702])
     """
     d, s = n_components, 2 * sq_spread
     a = (d + 2 * s + ((d + 2 * s).square() + 8 * d * s).sqrt()) / (2 * d)
@@ -264,24 +264,23 @@ def leave_one_out_log_features(log_features: Tensor, labels: Tensor, n_classes: 
 
     Examples
     --------
-    >>> log_sums, log_others = leave_one_out_log_features(
-    ...     torch.tensor([[0.0], [-50.0]]), torch.tensor([0, 0]), 1
-    ... )
-    >>> log_others
+    >>> log_features = torch.tensor([[3.0], [-50.0]])
+    >>> leave_one_out_log_features(log_features, torch.tensor([0, 0]), n_classes=1)[1]
     tensor([[-50.],
-            [  0.]])
+            [  3.]])
     """
     one_hot = _one_hot(labels, n_classes, log_features)
     parts, largest = _parts_of_class(log_features, labels, n_classes)
     sums = one_hot.mT @ parts  # (..., c, f), at least one
     log_sums = _safe_log(sums) + largest
     is_largest = parts.detach() == 1
-    is_largest = is_largest & (one_hot.mT @ is_largest.to(parts) == 1)[..., labels, :]  # and no other is
+    is_only = one_hot.mT @ is_largest.to(parts) == 1  # (..., c, f): no other is as large
+    is_largest = is_largest & is_only.index_select(-2, labels)
     rest = log_features.masked_fill(is_largest, LOG_ZERO)
     log_rest = class_log_features(rest, labels, n_classes)
-    shares = parts.masked_fill(is_largest, 0) / sums[..., labels, :]
-    log_others = log_sums[..., labels, :] + torch.log1p(-shares)
-    return log_sums, torch.where(is_largest, log_rest[..., labels, :], log_others)
+    shares = parts.masked_fill(is_largest, 0) / sums.index_select(-2, labels)
+    log_others = log_sums.index_select(-2, labels) + torch.log1p(-shares)
+    return log_sums, torch.where(is_largest, log_rest.index_select(-2, labels), log_others)
 
 
 def log_inner_products(a: Tensor, b: Tensor) -> Tensor:
@@ -352,11 +351,11 @@ def log_leave_one_out_masses(queries: Tensor, support: Tensor, labels: Tensor, n
         _, log_rivals = leave_one_out_log_features(
             log_sums, torch.zeros_like(labels[:1]).expand(n_classes), 1
         )
-        rivals = (queries + log_rivals[..., labels, :]).logsumexp(dim=-1)  # (..., n)
+        rivals = (queries + log_rivals.index_select(-2, labels)).logsumexp(dim=-1)  # (..., n)
         is_own = _one_hot(labels, n_classes, queries) > 0
         with torch.no_grad():
-            products, _ = _products(queries, log_sums)
-            log_split = _safe_log(products).masked_fill(is_own, LOG_ZERO).log_softmax(dim=-1)
+            products = _products(queries, log_sums)[0].masked_fill(is_own, 0)
+            log_split = _safe_log(products) - _safe_log(products.sum(dim=-1, keepdim=True))
         return torch.where(is_own, own[..., None], rivals[..., None] + log_split)
 
 
@@ -374,7 +373,7 @@ def _parts_of_class(log_features: Tensor, labels: Tensor, n_classes: int) -> tup
     index = labels[:, None].expand(log_features.shape)
     least = log_features.new_full((*batch, n_classes, n_features), LOG_ZERO)
     largest = least.scatter_reduce(-2, index, log_features.detach(), "amax")
-    return (log_features - largest[..., labels, :]).exp(), largest
+    return (log_features - largest.index_select(-2, labels)).exp(), largest
 
 
 def _safe_log(sums: Tensor) -> Tensor:
