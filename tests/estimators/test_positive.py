@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
 
 import reference
 import scenarios
@@ -309,6 +310,32 @@ def test_fit__never_compares_examples_pair_by_pair(expectation, batch_size, blob
     model = positive(expectation=expectation, n_folds=2, max_epochs=20, batch_size=batch_size).fit(*blobs)
     assert model.score(*blobs) > 0.9
     assert np.isfinite(model.evidence(blobs[0])).all()
+
+
+@both_expectations
+def test_training_log_masses__do_not_wait_for_any_value(expectation):
+    # Tensors without values: reading one, or a shape that depends on one, fails here.
+    teams = None if expectation == "shared" else TEAMS.slices
+    with FakeTensorMode():
+        z, labels, weights = (
+            torch.randn(4, 8, 3),
+            torch.arange(8) % 2,
+            torch.ones(4 if teams is None else 3, 8),
+        )
+        clouds = Clouds.of(z, teams)
+        places = place_around_classes(clouds, labels, 2, weights, torch.randn(3, 12), 3.0)
+        masses = training_log_masses(clouds, clouds, labels, 2, weights, places)
+        assert masses.shape == (len(weights), 8, 2)
+        assert neighbour._has_partner(labels, None, weights > 0, 2).shape == weights.shape
+        with pytest.raises(RuntimeError):
+            float(masses.sum())
+
+
+@pytest.mark.parametrize(("kernel", "epochs"), [("exact", 20), ("positive", 5)])
+def test_max_epochs__of_many_examples_are_few(kernel, epochs):
+    model = positive(kernel=kernel, max_epochs="auto", augmentation=0.0)
+    model.n_samples_fit_ = 60_000
+    assert model._max_epochs == epochs
 
 
 def test_fit__copies_the_directions_to_the_device_once_and_keeps_no_tensor(blobs):

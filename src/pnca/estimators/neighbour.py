@@ -116,9 +116,9 @@ class NeighbourClassifier(ParticleClassifier):
     def evidence(self, X: ArrayLike) -> FloatArray:
         """Log of the total kernel mass an input receives: larger means more familiar.
 
-        A density-like score: with the exact kernel it falls as the embedding of an input moves
-        away from those of all training examples, which the class probabilities alone do not show.
-        With random features it settles at the level of their error instead.
+        A density-like score: with the exact kernel and with positive features it falls as the embedding of
+        an input moves away from those of all training examples, which the class probabilities alone do not
+        show. With the paper's random features it settles at the level of their error instead.
 
         Parameters
         ----------

@@ -35,6 +35,8 @@ _SHARE_IN_FOLDS = 0.5
 _EPOCHS, _EPOCHS_AUGMENTED, _FULL_BATCH = 200, 300, 500
 #: Beyond, batches of about this size, and one and a half times as many steps, but not too few epochs.
 _MINIBATCH, _LEAST_EPOCHS = 250, 20
+#: The same with positive features, which are for tens of thousands of examples: 1,200 steps for 60,000.
+_LEAST_EPOCHS_OF_MANY = 5
 #: Rows that are enough to choose by, and when one way of scaling is clearly better than another.
 _MANY_ROWS, _CLEARLY_LESS = 1000, 0.95
 #: Rows embedded at once for a look at the particles, and rows that stand for all as neighbours when class
@@ -112,7 +114,8 @@ class PNCAClassifier(NeighbourClassifier):
         layers are drawn anew. It maps (n, ...) to the latent space (n, d).
     max_epochs : int or "auto"
         Passes over the training data. ``"auto"`` is 200 for up to 500 examples, 300 with augmentation, and
-        fewer for more examples, so that the number of steps stays about the same.
+        fewer for more examples, so that the number of steps stays about the same; but never fewer than 20,
+        or 5 with ``kernel="positive"``.
     learning_rate : float
         Step size.
     solver : "adam" or "nadam"
@@ -262,7 +265,8 @@ class PNCAClassifier(NeighbourClassifier):
         if self.max_epochs != "auto":
             return int(self.max_epochs)
         n, epochs = self.n_samples_fit_, _EPOCHS_AUGMENTED if self._augmentation else _EPOCHS
-        return epochs if n <= _FULL_BATCH else max(3 * epochs * _MINIBATCH // (2 * n), _LEAST_EPOCHS)
+        least = _LEAST_EPOCHS_OF_MANY if self.kernel == "positive" else _LEAST_EPOCHS
+        return epochs if n <= _FULL_BATCH else max(3 * epochs * _MINIBATCH // (2 * n), least)
 
     @property
     def _batch_size(self) -> int | None:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pnca.maths.distances import sq_distances
 from pnca.maths.neighbours import LOG_ZERO
 
 #: Numbers in a part of the sums that are taken in log space. It bounds memory; results do not depend on it.
@@ -106,8 +107,7 @@ def place(directions: Tensor, centres: Tensor, sq_spread: Tensor, bandwidth: flo
     owner = _owners(d, n_features, n_centres, directions.device)
     points = centres[..., owner, :] + variance.sqrt()[..., None, None] * directions.mT  # (..., f, d)
     shares = (owner[:, None] == torch.arange(n_centres, device=owner.device)).to(points).mean(dim=0)  # (c,)
-    sq_dist = (points[..., :, None, :] - centres[..., None, :, :]).square().sum(dim=-1)  # (..., f, c)
-    log_parts = shares.log() - sq_dist / (2 * variance[..., None, None])
+    log_parts = shares.log() - sq_distances(points, centres) / (2 * variance[..., None, None])  # (..., f, c)
     log_density = log_parts.logsumexp(dim=-1) - d / 2 * (2 * math.pi * variance).log()[..., None]
     log_factor = d / 4 * math.log(4 / (math.pi * bandwidth)) - math.log(n_features) / 2
     return Places(points, log_factor - log_density / 2, bandwidth)
