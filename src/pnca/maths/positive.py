@@ -19,7 +19,7 @@ Everything is in log space, so no mass is zero and none overflows.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -269,18 +269,54 @@ def leave_one_out_log_features(log_features: Tensor, labels: Tensor, n_classes: 
     tensor([[-50.],
             [  3.]])
     """
-    one_hot = _one_hot(labels, n_classes, log_features)
-    parts, largest = _parts_of_class(log_features, labels, n_classes)
-    sums = one_hot.mT @ parts  # (..., c, f), at least one
-    log_sums = _safe_log(sums) + largest
-    is_largest = parts.detach() == 1
-    is_only = one_hot.mT @ is_largest.to(parts) == 1  # (..., c, f): no other is as large
-    is_largest = is_largest & is_only.index_select(-2, labels)
-    rest = log_features.masked_fill(is_largest, LOG_ZERO)
-    log_rest = class_log_features(rest, labels, n_classes)
-    shares = parts.masked_fill(is_largest, 0) / sums.index_select(-2, labels)
-    log_others = log_sums.index_select(-2, labels) + torch.log1p(-shares)
-    return log_sums, torch.where(is_largest, log_rest.index_select(-2, labels), log_others)
+    log_sums, log_others = _LeaveOneOut.apply(log_features, labels, n_classes)  # type: ignore[no-untyped-call]
+    return log_sums, log_others
+
+
+class _LeaveOneOut(torch.autograd.Function):
+    """Sums of classes with and without a point; autograd would take three times the steps backward."""
+
+    @staticmethod
+    def forward(ctx: Any, log_features: Tensor, labels: Tensor, n_classes: int) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+        one_hot = _one_hot(labels, n_classes, log_features)
+        parts, largest = _parts_of_class(log_features, labels, n_classes)
+        sums = one_hot.mT @ parts  # (..., c, f), at least one
+        log_sums = _safe_log(sums) + largest
+        is_largest = parts == 1
+        is_only = one_hot.mT @ is_largest.to(parts) == 1  # (..., c, f): no other is as large
+        is_largest &= is_only.index_select(-2, labels)
+        rest_parts, largest_rest = _parts_of_class(
+            log_features.masked_fill(is_largest, LOG_ZERO), labels, n_classes
+        )
+        rest = one_hot.mT @ rest_parts
+        log_rest = (_safe_log(rest) + largest_rest).index_select(-2, labels)
+        shares = parts.div_(_floored(sums).index_select(-2, labels))
+        left = (1 - shares).masked_fill_(is_largest, 1)  # at least a half
+        log_others = torch.where(is_largest, log_rest, left.log().add_(log_sums.index_select(-2, labels)))
+        shares_of_rest = rest_parts.div_(_floored(rest).index_select(-2, labels))
+        ctx.save_for_backward(
+            one_hot, labels, shares, left, shares_of_rest.masked_fill_(is_largest, 0), is_largest
+        )
+        return log_sums, log_others
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_sums: Tensor, grad_others: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        r"""Give each point its share of every sum that it is part of.
+
+        With :math:`s_j` its share in the sum of its class and :math:`r_j` in that without the largest point,
+
+        .. math:: \nabla_j = s_j \Big(G_c + \sum_{i \ne j} \frac{g_i}{1 - s_i}\Big) + r_j\, g_{\max}
+
+        where i runs over the points of the class that are not the largest.
+        """
+        one_hot, labels, shares, left, shares_of_rest, is_largest = ctx.saved_tensors
+        of_rest = one_hot.mT @ grad_others.where(is_largest, 0)  # (..., c, f)
+        of_others = grad_others.masked_fill(is_largest, 0).div_(left)
+        of_sums = (grad_sums + one_hot.mT @ of_others).index_select(-2, labels)
+        grad = of_sums.sub_(of_others).mul_(shares)
+        grad += shares_of_rest.mul(of_rest.index_select(-2, labels))
+        return grad, None, None
 
 
 def log_inner_products(a: Tensor, b: Tensor) -> Tensor:
@@ -378,7 +414,11 @@ def _parts_of_class(log_features: Tensor, labels: Tensor, n_classes: int) -> tup
 
 def _safe_log(sums: Tensor) -> Tensor:
     """Logarithm, of zero that of the smallest number."""
-    return sums.clamp_min(torch.finfo(sums.dtype).tiny).log()
+    return _floored(sums).log()
+
+
+def _floored(sums: Tensor) -> Tensor:
+    return sums.clamp_min(torch.finfo(sums.dtype).tiny)
 
 
 def _products(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
