@@ -151,6 +151,21 @@ def test_training_log_masses__equal_those_of_the_kernel_for_teams_of_different_s
         torch.testing.assert_close(masses[answer], expected, rtol=1e-8, atol=1e-8)
 
 
+@both_expectations
+def test_training_log_masses__gradcheck_of_examples_that_carry_their_places_along(expectation):
+    teams = None if expectation == "shared" else [slice(0, 2)]
+    omega = orthogonal_frequencies(2, 3, 2.0, torch.Generator().manual_seed(0))
+    labels, weights = torch.tensor([0, 1, 0, 1, 0]), torch.linspace(0.5, 2, 5).double()
+
+    def own_masses(z):
+        clouds = Clouds.of(z, teams)
+        places = place_around_classes(clouds, labels, 2, weights, omega, 3.0)
+        masses = training_log_masses(clouds, clouds, labels, 2, weights.log(), places)
+        return masses.gather(2, labels[None, :, None].expand(len(masses), 5, 1))
+
+    assert torch.autograd.gradcheck(own_masses, scenarios.cloud(2, 5, 2).requires_grad_())
+
+
 def test_place_around_classes__a_team_has_its_places_where_its_own_examples_are():
     z = scenarios.cloud(4, 8, 3)
     omega = orthogonal_frequencies(3, 4, 2.0, torch.Generator().manual_seed(0))
@@ -169,9 +184,13 @@ def test_summarise__parts_of_the_examples_add_up(monkeypatch):
     clouds, weights = Clouds.of(scenarios.cloud(2, 8, 3), None), torch.ones(8).double()
     omega = orthogonal_frequencies(3, 4, 2.0, torch.Generator().manual_seed(0))
     places = place_around_classes(clouds, LABELS, 2, weights, omega, 3.0)
-    whole = summarise(clouds, LABELS, 2, weights.log(), places).class_features
+    whole = summarise(clouds, LABELS, 2, weights.log(), places)
+    masses = whole.log_masses(clouds)
     monkeypatch.setattr("pnca.estimators.positive._MANY_NUMBERS", 3 * 24)  # three examples at a time
-    torch.testing.assert_close(summarise(clouds, LABELS, 2, weights.log(), places).class_features, whole)
+    in_parts = summarise(clouds, LABELS, 2, weights.log(), places)
+    torch.testing.assert_close(in_parts.class_features, whole.class_features)
+    torch.testing.assert_close(in_parts.log_masses(clouds), masses)
+    assert in_parts.log_masses(clouds.rows(slice(0, 0))).shape == (2, 0, 2)
 
 
 @both_expectations

@@ -439,11 +439,8 @@ class PNCAClassifier(NeighbourClassifier):
 
     def _out_of_fold_sums(self, snapshot: Snapshot, rows: Tensor, examples: Examples, teams: Teams) -> Tensor:
         """The same from one sum of features for each class and fold: linear in the examples."""
-        n, folds, labels = (
-            len(examples.labels),
-            torch.from_numpy(teams.folds),
-            torch.from_numpy(examples.labels),
-        )
+        folds, labels = torch.from_numpy(teams.folds), torch.from_numpy(examples.labels)
+        n = len(labels)
         neighbours = _spread(n, max(len(rows), _MANY_NEIGHBOURS))
         weights = torch.from_numpy(self.class_weight_)[labels]
         n_answers = teams.n_per_fold if self.expectation == "shared" else 1

@@ -36,9 +36,16 @@ class Clouds(NamedTuple):
             return cls([embeddings[:, None]])
         return cls([embeddings[team][None] for team in teams])
 
-    def rows(self, rows: Tensor | slice) -> Clouds:
+    def rows(self, rows: slice) -> Clouds:
         """Only some of the points."""
         return Clouds([part[:, :, rows] for part in self.parts])
+
+    def split(self, places: Places) -> list[slice]:
+        """Rows whose features can be held at once."""
+        n_particles = sum(part.shape[0] * part.shape[1] for part in self.parts)
+        n_rows = max(1, _MANY_NUMBERS // (n_particles * places.log_scales.shape[-1]))
+        n = self.parts[0].shape[2]
+        return [slice(start, start + n_rows) for start in range(0, max(1, n), n_rows)]
 
     def log_features(self, places: Places) -> Tensor:
         """Log features (answers, n, f); ``places`` has those of each answer."""
@@ -58,8 +65,12 @@ class Support(NamedTuple):
     class_features: Tensor  # (answers, c, f), logarithms
 
     def log_masses(self, clouds: Clouds) -> Tensor:
-        """Log kernel mass (answers, n, c) of each class."""
-        return log_inner_products(clouds.log_features(self.places), self.class_features)
+        """Log kernel mass (answers, n, c) of each class, a part of the points at a time."""
+        masses = [
+            log_inner_products(clouds.rows(rows).log_features(self.places), self.class_features)
+            for rows in clouds.split(self.places)
+        ]
+        return torch.cat(masses, dim=1)
 
     def log_kernel(self, a: Clouds, b: Clouds) -> Tensor:
         """Log kernel (answers, n_a, n_b) whose sums the masses are."""
@@ -116,10 +127,8 @@ def training_log_masses(
 
 def summarise(clouds: Clouds, labels: Tensor, n_classes: int, log_weights: Tensor, places: Places) -> Support:
     """Add up the features of each class, a part of the examples at a time."""
-    n_particles = sum(part.shape[0] * part.shape[1] for part in clouds.parts)
-    n_rows = max(1, _MANY_NUMBERS // (n_particles * places.log_scales.shape[1]))
     sums = []
-    for rows in torch.split(torch.arange(len(labels), device=labels.device), n_rows):
+    for rows in clouds.split(places):
         log_features = clouds.rows(rows).log_features(places) + log_weights[..., rows, None]
         sums.append(class_log_features(log_features, labels[rows], n_classes))
     return Support(places, torch.stack(sums).logsumexp(dim=0))
