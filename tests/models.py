@@ -20,6 +20,7 @@ def make(name, **settings):
         "PNCA cross": PNCAClassifier,
         "PNCA exact": PNCAClassifier,
         "PNCA orthogonal": PNCAClassifier,
+        "PNCA positive": PNCAClassifier,
         "PNCA shared": PNCAClassifier,
         "NCA": NCAClassifier,
         "DNN": DNNClassifier,
@@ -42,6 +43,7 @@ def make(name, **settings):
         "PNCA cross": {"expectation": "cross", "update": "functional", "n_folds": 3},
         "PNCA exact": exact,
         "PNCA orthogonal": {**exact, "kernel": "orthogonal", "background": 0.0},
+        "PNCA positive": {"kernel": "positive", "n_folds": None, "background": 0.1, "dropout": 0.2},
         "PNCA shared": {**given, "input_weight": 0.5, "dropout": 0.2},
     }.get(name, {})
     if settings.get("module") is not None and "dropout" in variant:
@@ -49,13 +51,13 @@ def make(name, **settings):
     return classes[name](**{**SMALL, **particles, **variant, **settings})
 
 
-NEIGHBOUR = ["PNCA", "PNCA cross", "PNCA orthogonal", "PNCA shared", "NCA"]
+NEIGHBOUR = ["PNCA", "PNCA cross", "PNCA orthogonal", "PNCA positive", "PNCA shared", "NCA"]
 SOFTMAX = ["DNN", "Ensemble", "BNN"]
 ALL = NEIGHBOUR + SOFTMAX
 
 
-def training_batch(model, inputs, labels, teams):
-    """All of these examples as one batch of a fitted neighbour model."""
+def training_batch(model, inputs, labels, teams, indices=None):
+    """These examples, or some of them, as one batch of a fitted neighbour model."""
     is_shared, n_teams = model.expectation == "shared", len(teams.slices)
     data = NeighbourData(
         inputs=inputs,
@@ -68,7 +70,7 @@ def training_batch(model, inputs, labels, teams):
         team_of_answer=None
         if teams.folds is None
         else (teams.of_particles() if is_shared else torch.arange(n_teams)),
-        frequencies=None,
+        frequencies=model._frequencies(inputs),
         n_groups=0,
     )
-    return model._batch(data, torch.arange(len(labels)))
+    return model._batch(data, torch.arange(len(labels)) if indices is None else indices)

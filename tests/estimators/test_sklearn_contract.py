@@ -20,6 +20,7 @@ SMALL = {"hidden_layer_sizes": (16,), "learning_rate": 0.01, "max_epochs": 50, "
 ESTIMATORS = [
     PNCAClassifier(n_particles=3, **SMALL),
     PNCAClassifier(**{**paper_settings("PNCA"), "n_particles": 3, **SMALL}),
+    PNCAClassifier(kernel="positive", n_particles=2, n_folds=None, **{**SMALL, "max_epochs": 15}),
     NCAClassifier(**SMALL),
     DNNClassifier(**SMALL),
     EnsembleClassifier(n_particles=3, **SMALL),

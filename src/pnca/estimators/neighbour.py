@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from pnca.estimators._compat import Interval, fit_context
-from pnca.estimators.base import Examples, FloatArray, ParticleClassifier, Snapshot, TrainingData
+from pnca.estimators.base import (
+    PREDICTION_NUMBERS,
+    Examples,
+    FloatArray,
+    ParticleClassifier,
+    Snapshot,
+    TrainingData,
+)
+from pnca.estimators.positive import Clouds, Support, place_around_classes, summarise, training_log_masses
 from pnca.exceptions import InvalidInputError
 from pnca.maths.features import orthogonal_frequencies
 from pnca.maths.kernels import input_factor_weight, log_input_factor, log_latent_kernel, neighbour_scale
@@ -35,6 +44,7 @@ from pnca.maths.pnca import (
     pnca_loss,
     shares_and_log_correct,
 )
+from pnca.maths.positive import Places
 from pnca.training.batches import Indices, partnered_batches
 from pnca.training.folds import Teams
 from pnca.training.steps import Evaluation
@@ -64,7 +74,8 @@ class NeighbourBatch:
 
     inputs: Tensor  # (n, ...)
     labels: Tensor  # (n,)
-    log_factor: Tensor  # (n, n) or (answers, n, n): of the kernel, log 0 where it does not count
+    shown: Tensor  # (n,) or (answers, n): weight of each example as a neighbour
+    log_factor: Tensor | None  # (n, n) or (answers, n, n): of the kernel, log 0 where it does not count
     learns: Tensor  # (n,) or (answers, n): weight of each example in the loss
     n_answers: Tensor  # (): how many the loss sums
     data: NeighbourData
@@ -129,9 +140,9 @@ class NeighbourClassifier(ParticleClassifier):
     def evidence(self, X: ArrayLike) -> FloatArray:
         """Log of the total kernel mass an input receives: larger means more familiar.
 
-        A density-like score: with the exact kernel it falls as the embedding of an input moves
-        away from those of all training examples, which the class probabilities alone do not show.
-        With random features it settles at the level of their error instead.
+        A density-like score: with the exact kernel and with positive features it falls as the embedding of
+        an input moves away from those of all training examples, which the class probabilities alone do not
+        show. With the paper's random features it settles at the level of their error instead.
 
         Parameters
         ----------
@@ -171,7 +182,7 @@ class NeighbourClassifier(ParticleClassifier):
         k = self._check_k(k)
         indices, shares = [], []
         with torch.no_grad():
-            for outputs, chunk in self._outputs(inputs):
+            for outputs, chunk in self._outputs_to_compare(inputs):
                 log_kernel = self._log_kernel_to_support(outputs, chunk)
                 log_shares = log_neighbour_shares(log_kernel, self.background_, self._log_weights(outputs))
                 largest = log_mean(log_shares).sort(dim=1, descending=True, stable=True)
@@ -184,10 +195,7 @@ class NeighbourClassifier(ParticleClassifier):
         return self.n_components
 
     def _prepare(self, examples: Examples, generator: torch.Generator) -> None:
-        if self.expectation == "shared" and self.kernel == "orthogonal":
-            raise InvalidInputError(
-                "kernel='orthogonal' approximates expectation='cross'; with 'shared' use kernel='exact'."
-            )
+        self._check_kernel(examples)
         self.bandwidth_ = float(self.bandwidth)
         self.background_ = BACKGROUND if self.background == "auto" else float(self.background)
         self._set_input_weight(examples)
@@ -219,10 +227,33 @@ class NeighbourClassifier(ParticleClassifier):
                 self._latent_dimension, self.n_feature_blocks, self.bandwidth, generator
             )
             self.frequencies_ = frequencies.numpy()
+        elif self.kernel == "positive":
+            # At least one block for each class; for bandwidth 2, because the places are scaled with it.
+            n_blocks = max(self.n_feature_blocks, len(self.classes_))
+            directions = orthogonal_frequencies(self._latent_dimension, n_blocks, 2.0, generator)
+            self.directions_ = directions.numpy()
+
+    def _check_kernel(self, examples: Examples) -> None:
+        if self.expectation == "shared" and self.kernel == "orthogonal":
+            raise InvalidInputError(
+                "kernel='orthogonal' approximates expectation='cross'; with 'shared' use kernel='exact'."
+            )
+        if self.kernel != "positive":
+            return
+        if self.input_weight not in ("auto", 0):
+            raise InvalidInputError(
+                "kernel='positive' has no factor for the distance between inputs, which cannot be summed up "
+                f"class by class: use input_weight=0 or 'auto' (then 0) instead of {self.input_weight!r}, or "
+                "kernel='exact'."
+            )
+        if examples.groups is not None:
+            raise InvalidInputError(
+                "kernel='positive' sums up whole classes and cannot leave out a group: use kernel='exact'."
+            )
 
     def _set_input_weight(self, examples: Examples) -> None:
         self.input_weight_ = 0.0
-        if self.input_weight == 0:
+        if self.input_weight == 0 or self.kernel == "positive":
             return
         points = torch.from_numpy(examples.inputs).flatten(start_dim=1).double()
         groups = None if examples.groups is None else torch.from_numpy(examples.groups)
@@ -244,6 +275,8 @@ class NeighbourClassifier(ParticleClassifier):
         self.support_embeddings_ = self._embed_scaled(examples.inputs)
         if self.input_weight_:
             self.support_inputs_ = examples.inputs
+        if self.kernel == "positive":
+            self._keep_class_features()
         if self.background_ > 0:
             self._warn_if_isolated(examples.inputs)
 
@@ -290,45 +323,74 @@ class NeighbourClassifier(ParticleClassifier):
         groups = None if data.groups is None else data.groups[indices]
         sees = None if data.sees is None else data.sees[:, indices]
         learns = weights * has_partner(labels, len(self.classes_), groups, data.n_groups, sees)
-        log_factor = _safe_log(weights).expand(len(labels), -1)  # (n, n)
-        if not self._augmentation:
-            log_factor = log_factor + self._log_input_factor(inputs, inputs)
-        n_answers = len(labels) * torch.ones((), device=labels.device)
+        shown, n_answers = weights, len(labels) * torch.ones((), device=labels.device)
         if sees is not None and data.team_of_answer is not None:
-            sees = sees[data.team_of_answer]
-            learns = learns[data.team_of_answer] * sees
-            log_factor = log_factor.masked_fill(~sees[:, None, :], LOG_ZERO)  # (answers, n, n)
-            n_answers = sees.sum()
+            sees = sees[data.team_of_answer]  # (answers, n)
+            shown, learns, n_answers = weights * sees, learns[data.team_of_answer] * sees, sees.sum()
         elif self.expectation == "shared":
             n_answers = n_answers * data.teams.n_particles
         return NeighbourBatch(
             inputs=inputs,
             labels=labels,
-            log_factor=leave_one_out(log_factor, groups),
+            shown=shown,
+            log_factor=None if self.kernel == "positive" else self._log_factor(inputs, shown, groups),
             learns=learns,
             n_answers=n_answers,
             data=data,
         )
 
+    def _log_factor(self, inputs: Tensor, shown: Tensor, groups: Tensor | None) -> Tensor:
+        """Log of what the kernel of each two examples is multiplied by, whatever the particles."""
+        log_factor = _safe_log(shown)[..., None, :].expand(*shown.shape[:-1], len(inputs), -1)
+        if not self._augmentation:
+            log_factor = log_factor + self._log_input_factor(inputs, inputs)
+        return leave_one_out(log_factor, groups)
+
     def _evaluate(self, particles: Tensor, batch: NeighbourBatch) -> Evaluation:
-        inputs, labels, data = batch.inputs, batch.labels, batch.data
+        inputs, labels = batch.inputs, batch.labels
         queries = self._augmented(inputs)
         outputs = self.network_(particles, queries, training=True)
         # Only the example itself is disturbed: it is compared with others as predictions are.
         is_disturbed = self._dropout or self._augmentation
         support = self.network_(particles, inputs) if is_disturbed else outputs
-        log_kernel = self._log_latent_kernel(outputs, support, data.teams.slices, data.frequencies)
-        log_kernel = log_kernel + batch.log_factor
-        if self._augmentation:
-            log_kernel = log_kernel + self._log_input_factor(queries, inputs)
-        background = self._background_among(len(labels))
-        shares, log_correct = shares_and_log_correct(log_kernel, labels, background, data.log_prior)
+        if batch.log_factor is None:
+            log_correct, probabilities = self._compare_with_classes(outputs, support, batch)
+        else:
+            log_kernel = self._log_latent_kernel(
+                outputs, support, batch.data.teams.slices, batch.data.frequencies
+            )
+            log_kernel = log_kernel + batch.log_factor
+            if self._augmentation:
+                log_kernel = log_kernel + self._log_input_factor(queries, inputs)
+            log_correct, probabilities = self._compare_pairs(log_kernel, batch)
         loss = pnca_loss(log_correct, batch.learns)
-        # What is shown while it trains is the accuracy of the particles that see all examples.
-        of_all = data.teams.full if self.expectation == "shared" else slice(0, 1)
-        probabilities = class_probabilities(shares[of_all], labels, data.log_prior).mean(dim=0)
-        n_correct = (probabilities.argmax(dim=1) == labels).sum()
+        n_correct = (probabilities.mean(dim=0).argmax(dim=1) == labels).sum()
         return Evaluation(loss, loss.detach() / batch.n_answers, n_correct)
+
+    def _compare_pairs(self, log_kernel: Tensor, batch: NeighbourBatch) -> tuple[Tensor, Tensor]:
+        """Log-probability of its class for each example (answers, n), and of all (some answers, n, c).
+
+        Those are of the particles that see all examples: their accuracy is shown while they train.
+        """
+        labels, log_prior = batch.labels, batch.data.log_prior
+        background = self._background_among(len(labels))
+        shares, log_correct = shares_and_log_correct(log_kernel, labels, background, log_prior)
+        return log_correct, class_probabilities(shares[self._answers_of_all(batch.data)], labels, log_prior)
+
+    def _compare_with_classes(
+        self, outputs: Tensor, support: Tensor, batch: NeighbourBatch
+    ) -> tuple[Tensor, Tensor]:
+        """The same without a kernel between any two examples; gradients of the first result alone count."""
+        data, background = batch.data, self._background_among(len(batch.labels))
+        log_masses = self._positive_log_masses(outputs, support, batch)
+        log_probabilities = log_class_probabilities(log_masses, background, data.log_prior)
+        chosen = batch.labels[:, None].expand(*log_probabilities.shape[:-1], 1)
+        of_all = log_probabilities.detach()[self._answers_of_all(data)]
+        return log_probabilities.gather(-1, chosen).squeeze(-1), of_all.exp()
+
+    def _answers_of_all(self, data: NeighbourData) -> slice:
+        """Answers of the particles that see all examples."""
+        return data.teams.full if self.expectation == "shared" else slice(0, 1)
 
     def _background_among(self, n_points: int) -> float:
         """Part of the examples has part of the mass: that part of the background keeps the balance."""
@@ -357,17 +419,20 @@ class NeighbourClassifier(ParticleClassifier):
         return log_input_factor(a, b, self.input_scale_, self.input_weight_)
 
     def _frequencies(self, like: Tensor) -> Tensor | None:
-        """Random frequencies, where the kernel has them."""
-        if self.kernel != "orthogonal":
+        """Random directions, where the kernel has them."""
+        name = {"orthogonal": "frequencies_", "positive": "directions_"}.get(self.kernel)
+        if name is None:
             return None
-        if not hasattr(self, "frequencies_"):
-            raise InvalidInputError("kernel was set to 'orthogonal' after the fit; fit again.")
-        return torch.from_numpy(self.frequencies_).to(like)
+        if not hasattr(self, name):
+            raise InvalidInputError(f"kernel was set to {self.kernel!r} after the fit; fit again.")
+        return torch.from_numpy(getattr(self, name)).to(like)
 
     def _log_latent_kernel(
         self, a: Tensor, b: Tensor, teams: list[slice], frequencies: Tensor | None
     ) -> Tensor:
         """Log kernel of the embeddings alone: one for each team of particles, or for each particle."""
+        if self.kernel == "positive":
+            return self._support(a).log_kernel(self._clouds(a, teams), self._clouds(b, teams))
         if self.expectation == "shared":
             return log_latent_kernel(a, b, self.bandwidth_)
         kernels = []
@@ -390,15 +455,59 @@ class NeighbourClassifier(ParticleClassifier):
 
     def _log_masses(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         """Log kernel mass of each class: (answers, n, c)."""
+        if self.kernel == "positive":
+            return self._support(outputs).log_masses(self._clouds(outputs, [slice(None)]))
         labels = torch.from_numpy(self.support_labels_).to(outputs.device)
         log_kernel = self._log_kernel_to_support(outputs, inputs)
         return class_log_masses(log_kernel, labels, len(self.classes_), self._log_weights(outputs))
 
+    def _positive_log_masses(self, outputs: Tensor, support: Tensor, batch: NeighbourBatch) -> Tensor:
+        """Log mass (answers, n, c) of each class for the examples of a batch, without n x n kernels."""
+        labels, shown, directions = batch.labels, batch.shown, batch.data.frequencies
+        assert directions is not None
+        n_classes, teams = len(self.classes_), batch.data.teams.slices
+        of_support = self._clouds(support, teams)
+        queries = of_support if support is outputs else self._clouds(outputs, teams)
+        places = place_around_classes(of_support, labels, n_classes, shown, directions, self.bandwidth_)
+        return training_log_masses(queries, of_support, labels, n_classes, _safe_log(shown), places)
+
+    def _clouds(self, embeddings: Tensor, teams: list[slice]) -> Clouds:
+        return Clouds.of(embeddings, None if self.expectation == "shared" else teams)
+
+    def _summary(self, clouds: Clouds, labels: Tensor, weights: Tensor) -> Support:
+        """Sum up examples of these weights (n,) by their features at the present bandwidth."""
+        directions, n_classes = torch.from_numpy(self.directions_).to(weights), len(self.classes_)
+        places = place_around_classes(clouds, labels, n_classes, weights, directions, self.bandwidth_)
+        return summarise(clouds, labels, n_classes, _safe_log(weights), places)
+
+    def _keep_class_features(self) -> None:
+        clouds = self._clouds(torch.from_numpy(self.support_embeddings_), [slice(None)])
+        weights = torch.from_numpy(self.class_weight_[self.support_labels_])
+        support = self._summary(clouds, torch.from_numpy(self.support_labels_), weights)
+        self.class_features_ = support.class_features.numpy()
+        self.places_, self.place_scales_ = support.places.points.numpy(), support.places.log_scales.numpy()
+
+    def _support(self, like: Tensor) -> Support:
+        if not hasattr(self, "class_features_"):
+            raise InvalidInputError("kernel was set to 'positive' after the fit; fit again.")
+        points, log_scales, sums = (
+            torch.from_numpy(a).to(like) for a in (self.places_, self.place_scales_, self.class_features_)
+        )
+        return Support(Places(points, log_scales, self.bandwidth_), sums)
+
     @property
     def _numbers_per_row(self) -> int:
+        if self.kernel == "positive" and hasattr(self, "directions_"):
+            return max(super()._numbers_per_row, len(self.particles_) * int(self.directions_.shape[1]))
         # With shared particles, a kernel to every example in each.
         n_compared = len(self.particles_) * self.n_samples_fit_ if self.expectation == "shared" else 0
         return max(super()._numbers_per_row, n_compared)
+
+    def _outputs_to_compare(self, inputs: NDArray[np.float32]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Like ``_outputs``, in chunks that can be compared with every example."""
+        n_rows = max(1, PREDICTION_NUMBERS // (len(self.particles_) * self.n_samples_fit_))
+        for outputs, chunk in self._outputs(inputs):
+            yield from zip(torch.split(outputs, n_rows, dim=1), torch.split(chunk, n_rows), strict=True)
 
     def _check_k(self, k: int | None) -> int:
         n = len(self.support_labels_)

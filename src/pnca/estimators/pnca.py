@@ -35,8 +35,13 @@ _SHARE_IN_FOLDS = 0.5
 _EPOCHS, _EPOCHS_AUGMENTED, _FULL_BATCH = 200, 300, 500
 #: Beyond, batches of about this size, and one and a half times as many steps, but not too few epochs.
 _MINIBATCH, _LEAST_EPOCHS = 250, 20
+#: The same with positive features, which are for tens of thousands of examples: 1,200 steps for 60,000.
+_LEAST_EPOCHS_OF_MANY = 5
 #: Rows that are enough to choose by, and when one way of scaling is clearly better than another.
 _MANY_ROWS, _CLEARLY_LESS = 1000, 0.95
+#: Rows embedded at once for a look at the particles, and rows that stand for all as neighbours when class
+#: sums are made anew for every candidate.
+_SNAPSHOT_ROWS, _MANY_NEIGHBOURS = 4096, 4000
 
 
 class _Choice(NamedTuple):
@@ -70,8 +75,11 @@ class PNCAClassifier(NeighbourClassifier):
     bandwidth : float
         h in the latent kernel exp(-||z - z'||^2 / h) of the training; the reference for the one that
         is chosen for predictions.
-    kernel : "exact" or "orthogonal"
-        The kernel itself, or the paper's orthogonal random features of it with ReLU.
+    kernel : "exact", "orthogonal" or "positive"
+        The kernel itself, the paper's orthogonal random features of it with ReLU, or positive random
+        features, for many examples: a class is then one vector, so that training costs in proportion to
+        the examples and prediction does not depend on their number. They approximate the kernel and have
+        no ``input_weight``; ``groups`` needs another kernel.
     expectation : "shared" or "cross"
         ``"shared"`` compares inputs within each particle, lets each learn and answer on its own, and
         averages their probabilities. ``"cross"``, the paper's, compares every particle of an input with
@@ -80,13 +88,14 @@ class PNCAClassifier(NeighbourClassifier):
         Weight of the distance between the inputs themselves, as a factor of the kernel. A network may
         map an input unlike any other onto a familiar point; with a positive weight such an input still
         gets little mass. ``"auto"`` follows from the distances between the training inputs; zero is the
-        paper.
+        paper, and all that ``kernel="positive"`` can do.
     background : float or "auto"
         Kernel mass that belongs to no example and is split among the classes as in the training data.
         ``"auto"`` trains with .03 and chooses the prediction's out of fold; zero is the paper.
     n_feature_blocks : int
         With ``kernel="orthogonal"``, the number of frequencies per latent dimension: the more, the
-        nearer to the exact kernel. The paper uses ten.
+        nearer to the exact kernel. The paper uses ten. With ``kernel="positive"``, the number of features
+        per latent dimension; they lie around the classes in turn, and each class has one block at least.
     update : "independent" or "functional"
         The plain gradient of each particle, or the paper's functional gradient, which smooths the
         gradients over the particles.
@@ -105,7 +114,8 @@ class PNCAClassifier(NeighbourClassifier):
         layers are drawn anew. It maps (n, ...) to the latent space (n, d).
     max_epochs : int or "auto"
         Passes over the training data. ``"auto"`` is 200 for up to 500 examples, 300 with augmentation, and
-        fewer for more examples, so that the number of steps stays about the same.
+        fewer for more examples, so that the number of steps stays about the same; but never fewer than 20,
+        or 5 with ``kernel="positive"``.
     learning_rate : float
         Step size.
     solver : "adam" or "nadam"
@@ -155,6 +165,10 @@ class PNCAClassifier(NeighbourClassifier):
         The training examples in the latent space.
     support_labels_ : ndarray of shape (n,)
         Their classes, as positions in ``classes_``.
+    class_features_ : ndarray of shape (m, c, f), or (1, c, f) with ``expectation="cross"``
+        With ``kernel="positive"``, the log sum of the features of each class. Beside the particles it
+        is all that predictions need of the training data, with the places of the features in the
+        latent space, ``places_`` (m, f, d), and their log weights, ``place_scales_`` (m, f).
     class_prior_ : ndarray of shape (c,)
         Weighted share of each class in the training data.
     history_ : dict
@@ -174,7 +188,7 @@ class PNCAClassifier(NeighbourClassifier):
     _parameter_constraints = {  # noqa: RUF012
         **NeighbourClassifier._parameter_constraints,
         "n_particles": [Interval(Integral, 1, None, closed="left")],
-        "kernel": [StrOptions({"exact", "orthogonal"})],
+        "kernel": [StrOptions({"exact", "orthogonal", "positive"})],
         "expectation": [StrOptions({"cross", "shared"})],
         "input_weight": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "background": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
@@ -251,7 +265,8 @@ class PNCAClassifier(NeighbourClassifier):
         if self.max_epochs != "auto":
             return int(self.max_epochs)
         n, epochs = self.n_samples_fit_, _EPOCHS_AUGMENTED if self._augmentation else _EPOCHS
-        return epochs if n <= _FULL_BATCH else max(3 * epochs * _MINIBATCH // (2 * n), _LEAST_EPOCHS)
+        least = _LEAST_EPOCHS_OF_MANY if self.kernel == "positive" else _LEAST_EPOCHS
+        return epochs if n <= _FULL_BATCH else max(3 * epochs * _MINIBATCH // (2 * n), least)
 
     @property
     def _batch_size(self) -> int | None:
@@ -331,7 +346,8 @@ class PNCAClassifier(NeighbourClassifier):
         checkpoints = {math.ceil(share * self._max_epochs) for share in _CHECKPOINTS}
         if data.sees is None or not (is_last or epoch in checkpoints):
             return []
-        return [Snapshot(epoch, particles[data.teams.full].clone(), self.network_(particles, data.inputs))]
+        embeddings = [self.network_(particles, rows) for rows in torch.split(data.inputs, _SNAPSHOT_ROWS)]
+        return [Snapshot(epoch, particles[data.teams.full].clone(), torch.cat(embeddings, dim=1))]
 
     def _keep(self, trained: Tensor, snapshots: list[Snapshot], examples: Examples, teams: Teams) -> None:
         self.best_epoch_ = len(self.history_["loss"])
@@ -371,7 +387,8 @@ class PNCAClassifier(NeighbourClassifier):
     def _set_out_of_fold(self, snapshot: Snapshot, examples: Examples, teams: Teams) -> None:
         """Keep what the chosen settings say of each example out of fold."""
         chunks = []
-        for rows in torch.arange(len(examples.labels)).tensor_split(-(-len(examples.labels) // _MANY_ROWS)):
+        n_rows = _MANY_ROWS if self.kernel != "positive" else len(examples.labels)
+        for rows in torch.arange(len(examples.labels)).tensor_split(-(-len(examples.labels) // n_rows)):
             log_input = self._out_of_fold_log_input(rows, examples, teams)
             chunks.append(self._out_of_fold_masses(snapshot, rows, log_input, examples, teams))
         log_masses = torch.cat(chunks, dim=1)
@@ -388,8 +405,13 @@ class PNCAClassifier(NeighbourClassifier):
             return [float(self.background)]
         return [BACKGROUND * factor for factor in _BACKGROUNDS]
 
-    def _out_of_fold_log_input(self, rows: Tensor, examples: Examples, teams: Teams) -> Tensor:
-        """Log input factor (rows, n) to the examples of other folds; those of the row's own have no mass."""
+    def _out_of_fold_log_input(self, rows: Tensor, examples: Examples, teams: Teams) -> Tensor | None:
+        """Log input factor (rows, n) to the examples of other folds; those of the row's own have no mass.
+
+        None if examples are not compared one by one.
+        """
+        if self.kernel == "positive":
+            return None
         folds = torch.from_numpy(teams.folds)
         inputs = torch.from_numpy(examples.inputs).double()
         same_fold = folds[rows, None] == folds
@@ -399,9 +421,11 @@ class PNCAClassifier(NeighbourClassifier):
         return log_input.masked_fill(same_fold, LOG_ZERO)
 
     def _out_of_fold_masses(
-        self, snapshot: Snapshot, rows: Tensor, log_input: Tensor, examples: Examples, teams: Teams
+        self, snapshot: Snapshot, rows: Tensor, log_input: Tensor | None, examples: Examples, teams: Teams
     ) -> Tensor:
         """Log class masses (answers, rows, c) by particles that do not see the row's example."""
+        if log_input is None:
+            return self._out_of_fold_sums(snapshot, rows, examples, teams)
         folds, labels = torch.from_numpy(teams.folds), torch.from_numpy(examples.labels)
         log_weights = torch.from_numpy(self.class_weight_)[labels].log().clamp_min(LOG_ZERO)
         n_answers = teams.n_per_fold if self.expectation == "shared" else 1
@@ -413,6 +437,23 @@ class PNCAClassifier(NeighbourClassifier):
             log_masses[:, held_out] = class_log_masses(
                 log_latent + log_input[held_out], labels, len(self.classes_), log_weights
             )
+        return log_masses
+
+    def _out_of_fold_sums(self, snapshot: Snapshot, rows: Tensor, examples: Examples, teams: Teams) -> Tensor:
+        """The same from one sum of features for each class and fold: linear in the examples."""
+        folds, labels = torch.from_numpy(teams.folds), torch.from_numpy(examples.labels)
+        n = len(labels)
+        neighbours = _spread(n, max(len(rows), _MANY_NEIGHBOURS))
+        weights = torch.from_numpy(self.class_weight_)[labels]
+        n_answers = teams.n_per_fold if self.expectation == "shared" else 1
+        log_masses = torch.empty(n_answers, len(rows), len(self.classes_), dtype=torch.float64)
+        for fold in range(teams.n_folds):
+            z = snapshot.embeddings[teams.without(fold)].double().cpu()
+            shown, held_out = neighbours[folds[neighbours] != fold], folds[rows] == fold
+            support = self._summary(self._clouds(z[:, shown], [slice(None)]), labels[shown], weights[shown])
+            queries = self._clouds(z[:, rows[held_out]], [slice(None)])
+            # As many examples as the model itself will have give as much mass.
+            log_masses[:, held_out] = support.log_masses(queries) + math.log(n / len(shown))
         return log_masses
 
 
