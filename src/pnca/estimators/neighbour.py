@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from pnca import accelerated
 from pnca.estimators._compat import Interval, fit_context
 from pnca.estimators.base import Examples, FloatArray, ParticleClassifier, Snapshot, TrainingData
 from pnca.exceptions import InvalidInputError
@@ -248,14 +249,31 @@ class NeighbourClassifier(ParticleClassifier):
         # Only the example itself is disturbed: it is compared with others as predictions are.
         is_disturbed = self._dropout or self._augmentation
         support = self.network_(particles, inputs) if is_disturbed else outputs
-        log_probabilities = log_leave_one_out_probabilities(
-            self._log_kernel(outputs, support, queries, inputs, data.teams.slices),
-            labels,
-            torch.from_numpy(self.class_prior_).to(outputs).log(),
-            self._background_among(len(labels)),
-            _safe_log(self._shown(weights, data, indices))[..., None, :],
-            groups,
-        )
+        log_prior = torch.from_numpy(self.class_prior_).to(outputs).log()
+        background = self._background_among(len(labels))
+        log_weights = _safe_log(self._shown(weights, data, indices))
+        answers = self._particles_of_answers(len(particles), data.teams.slices)
+        if self._has_many(answers, len(labels)):
+            factor = self._input_factor(queries, inputs)
+            log_masses = accelerated.class_log_masses(
+                outputs,
+                support,
+                labels,
+                len(log_prior),
+                self.bandwidth_,
+                answers,
+                background=background,
+                log_weights=log_weights,
+                leave_one_out=True,
+                groups=groups,
+                input_factor=factor,
+            )
+            log_probabilities = log_class_probabilities(log_masses, background, log_prior)
+        else:
+            log_kernel = self._log_kernel(outputs, support, queries, inputs, data.teams.slices)
+            log_probabilities = log_leave_one_out_probabilities(
+                log_kernel, labels, log_prior, background, log_weights[..., None, :], groups
+            )
         sees = None if data.sees is None else data.sees[:, indices]
         learns = weights * _has_partner(labels, groups, sees)
         loss = pnca_loss(log_probabilities, labels, self._shown(learns, data, indices))
@@ -328,9 +346,41 @@ class NeighbourClassifier(ParticleClassifier):
     def _log_weights(self, like: Tensor) -> Tensor:
         return _safe_log(torch.from_numpy(self.class_weight_[self.support_labels_]).to(like))
 
+    def _particles_of_answers(self, n_particles: int, teams: list[slice]) -> list[slice]:
+        """Rows of the particles of each answer."""
+        if self.expectation == "shared":
+            return [slice(row, row + 1) for row in range(n_particles)]
+        return teams
+
+    def _has_many(self, answers: list[slice], n_points: int) -> bool:
+        """Whether there are so many points that the kernel between them is not to be held in memory."""
+        return self.kernel == "exact" and accelerated.is_worth_while(len(answers), n_points)
+
+    def _input_factor(self, a: Tensor, b: Tensor) -> accelerated.InputFactor | None:
+        """Inputs (n_a, ...) and (n_b, ...) whose distance shrinks their kernel, if it does."""
+        if not self.input_weight_:
+            return None
+        of_a = a.flatten(start_dim=1)
+        of_b = of_a if b is a else b.flatten(start_dim=1)
+        return accelerated.InputFactor(of_a, of_b, self.input_scale_, self.input_weight_)
+
     def _log_masses(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         """Log kernel mass of each class: (answers, n, c)."""
         labels = torch.from_numpy(self.support_labels_).to(outputs.device)
+        answers = self._particles_of_answers(len(outputs), [slice(0, len(outputs))])
+        if self._has_many(answers, len(labels)):
+            support = torch.from_numpy(self.support_inputs_).to(inputs) if self.input_weight_ else inputs
+            return accelerated.class_log_masses(
+                outputs,
+                torch.from_numpy(self.support_embeddings_).to(outputs),
+                labels,
+                len(self.classes_),
+                self.bandwidth_,
+                answers,
+                background=self.background_,
+                log_weights=self._log_weights(outputs),
+                input_factor=self._input_factor(inputs, support),
+            )
         log_kernel = self._log_kernel_to_support(outputs, inputs)
         return class_log_masses(log_kernel, labels, len(self.classes_), self._log_weights(outputs))
 
