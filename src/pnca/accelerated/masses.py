@@ -45,13 +45,33 @@ _JOINT_WIDTH = 32
 #: Side of the tiles in which input factors are computed.
 _FACTOR_TILE = 64
 
-#: Numbers of dimensions up to 2 ** k, and tiles of rows and columns, warps and stages, forward and backward.
-#: Measured on an H200 with benchmarks/gpu_masses.py.
-_TILES: dict[int, tuple[tuple[int, int, int, int], tuple[int, int, int, int]]] = {
-    16: ((64, 64, 4, 3), (64, 64, 4, 3)),
-    32: ((64, 64, 4, 3), (64, 64, 4, 3)),
-    64: ((64, 64, 4, 2), (64, 64, 4, 2)),
-    128: ((64, 64, 4, 2), (64, 64, 4, 2)),
+
+class Tiles(NamedTuple):
+    """How a kernel is cut up; rows and columns divide ``UNIT``."""
+
+    rows: int
+    columns: int
+    warps: int
+    stages: int
+    registers: int | None = None  # most of a thread; None leaves it to the compiler
+
+    def options(self) -> dict[str, int | None]:
+        """What a launch takes."""
+        return {
+            "BM": self.rows,
+            "BN": self.columns,
+            "num_warps": self.warps,
+            "num_stages": self.stages,
+            "maxnreg": self.registers,
+        }
+
+
+#: Tiles forward and backward by the columns of a product: measured, see benchmarks/gpu_masses.py.
+_TILES = {
+    16: (Tiles(64, 64, 4, 3), Tiles(64, 64, 4, 3)),
+    32: (Tiles(64, 64, 4, 3), Tiles(64, 64, 4, 3)),
+    64: (Tiles(64, 64, 4, 2), Tiles(64, 64, 4, 2)),
+    128: (Tiles(64, 64, 4, 2), Tiles(64, 64, 4, 2)),
 }
 
 
@@ -105,9 +125,6 @@ def fused_class_log_masses(
     with torch.autocast(a.device.type, enabled=False):
         masses: Tensor = _ClassMasses.apply(queries, support, problem)  # type: ignore[no-untyped-call]
     return masses[..., points.slots_a].mT.clamp_min(SMALLEST).log()
-
-
-Tiles = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +273,7 @@ class _ClassMasses(torch.autograd.Function):
         side_b = _side(b, centre, scale)
         side_a = side_b if a is b else _side(a, centre, scale)
         masses = a.new_zeros(len(problem.answers), problem.n_classes, a.shape[1])
-        for rows, factor in _strips(problem.factor, a.shape[1], problem.tiles[0][0]):
+        for rows, factor in _strips(problem.factor, a.shape[1]):
             _launch_masses(masses, side_a, side_b, problem, a.shape[2], rows, factor)
         for size, _, numbers in problem.teams():
             masses[numbers.long()] /= size**2
@@ -343,7 +360,7 @@ def _gradient(pull: Tensor, side: _Side, unit: Tensor, ctx: Any) -> Tensor:  # n
     return gradient.mul_(2 / (ctx.problem.bandwidth * ctx.scale) / unit)
 
 
-def _strips(factor: _Factor | None, n_rows: int, height: int) -> Iterator[tuple[slice, Tensor | None]]:
+def _strips(factor: _Factor | None, n_rows: int) -> Iterator[tuple[slice, Tensor | None]]:
     """Rows, and their input factors (rows, n_b): as many as memory allows at a time."""
     if factor is None:
         yield slice(0, n_rows), None
@@ -351,7 +368,7 @@ def _strips(factor: _Factor | None, n_rows: int, height: int) -> Iterator[tuple[
     from pnca.accelerated import _kernels
 
     n_b, p = factor.y.shape
-    n_most = max(1, _MAX_FACTORS // (n_b * height)) * height
+    n_most = max(1, _MAX_FACTORS // (n_b * UNIT)) * UNIT
     buffer = torch.empty(min(n_most, n_rows), n_b, device=factor.x.device)
     for start in range(0, n_rows, n_most):
         rows = slice(start, min(start + n_most, n_rows))
@@ -369,9 +386,9 @@ def _launch_masses(
 ) -> None:
     from pnca.accelerated import _kernels
 
-    height, width, num_warps, num_stages = problem.tiles[0]
+    tiles = problem.tiles[0]
     n_a, (_, n_b, columns) = a.norms.shape[1], b.parts_1.shape
-    n_row_tiles, n_tiles = (rows.stop - rows.start) // height, n_b // width
+    n_row_tiles, n_tiles = (rows.stop - rows.start) // tiles.rows, n_b // tiles.columns
     for size, starts, numbers in problem.teams():
         # A mirror image saves the sums over pairs of particles; single particles have none.
         is_mirrored = problem.is_symmetric and size > 1
@@ -383,7 +400,7 @@ def _launch_masses(
             factor, starts, numbers, masses,
             n_a, n_b, problem.n_classes, size, rows.start, per_split,
             HAS_FACTOR=factor is not None, HAS_OWNERS=problem.owners is not None, SYMMETRIC=is_mirrored,
-            JOINT=_is_joint(d), D=columns, BM=height, BN=width, num_warps=num_warps, num_stages=num_stages,
+            JOINT=_is_joint(d), D=columns, **tiles.options(),
         )  # fmt: skip
 
 
@@ -401,13 +418,13 @@ def _pull(
     """Partners of the points ``a`` among ``b`` by weight, and the sum of the weights: (m, n_a, d + 1)."""
     from pnca.accelerated import _kernels
 
-    height, width, num_warps, num_stages = problem.tiles[1]
+    tiles = problem.tiles[1]
     n_a, (m, n_b, columns) = a.norms.shape[1], b.parts_1.shape
     is_joint, has_ones = _is_joint(d), d < columns
     out = torch.zeros(m, n_a, columns, device=a.norms.device)
     total = torch.zeros(m, n_a, 1, device=a.norms.device)
-    for rows, of_rows in _strips(factor, n_a, height):
-        n_row_tiles, n_tiles = (rows.stop - rows.start) // height, n_b // width
+    for rows, of_rows in _strips(factor, n_a):
+        n_row_tiles, n_tiles = (rows.stop - rows.start) // tiles.rows, n_b // tiles.columns
         for size, starts, numbers in problem.teams():
             n_programs = len(starts) * size
             per_split = _tiles_per_split(n_tiles, n_programs * n_row_tiles)
@@ -419,7 +436,7 @@ def _pull(
                 n_a, n_b, problem.n_classes, size, rows.start, per_split,
                 HAS_FACTOR=of_rows is not None, HAS_OWNERS=problem.owners is not None,
                 AS_QUERIES=as_queries, AS_SUPPORT=as_support, HAS_ONES=has_ones,
-                JOINT=is_joint, D=columns, BM=height, BN=width, num_warps=num_warps, num_stages=num_stages,
+                JOINT=is_joint, D=columns, **tiles.options(),
             )  # fmt: skip
     if is_joint:
         return torch.cat([out[..., :d] + out[..., d : 2 * d], out[..., 3 * d, None]], dim=2)

@@ -151,6 +151,15 @@ def _sorted_factor(factor: InputFactor | None, order: Tensor, rows_sorted: bool)
     return factor._replace(a=of_a[order] if rows_sorted else of_a, b=of_b)
 
 
+class _Tile(NamedTuple):
+    """Pairs of points that are visited together."""
+
+    rows: slice
+    columns: slice
+    column_class: int
+    mirror_class: int | None  # that of the rows, where the tile stands for its mirror image too
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Pairs:
     """Which pairs of points count, and by how much; the points that answer are sorted by class."""
@@ -244,16 +253,17 @@ def _factors(a: Tensor, b: Tensor, bandwidth: float) -> tuple[Tensor, Tensor]:
 
 def _add_masses(log2_masses: Tensor, left: Tensor, right: Tensor, pairs: _Pairs) -> None:
     """Add every tile to the class masses (answers, n_a, c), in place."""
-    for rows, columns, row_class, column_class in _tiles(left.shape[1], pairs):
+    for tile in _tiles(left.shape[1], pairs):
+        rows, columns, column_class, mirror_class = tile
         offset = pairs.log2_offset(rows, columns)
         for answer, particles in enumerate(pairs.answers):
             log2_kernel = _log2_expected_kernel(left[particles, rows], right[particles, columns])
             if offset is not None:
                 log2_kernel += offset
             weights = pairs.weights_of(answer)
-            if row_class is not None and rows != columns:  # the tile's mirror image
-                of_rows = log2_kernel if weights is None else log2_kernel + weights[rows, None]
-                _merge(log2_masses[answer, columns, row_class], _log2_sum_exp2(of_rows, dim=0))
+            if mirror_class is not None:
+                mirrored = log2_kernel if weights is None else log2_kernel + weights[rows, None]
+                _merge(log2_masses[answer, columns, mirror_class], _log2_sum_exp2(mirrored, dim=0))
             if weights is not None:
                 log2_kernel += weights[columns]
             _merge(log2_masses[answer, rows, column_class], _log2_sum_exp2(log2_kernel, dim=1))
@@ -268,25 +278,67 @@ def _add_pulls(
     grad: Tensor,
     pairs: _Pairs,
 ) -> None:
-    """Add to each point its partners and how many they are, weighted by share, in place: (m, n, d + 1)."""
+    """Add to each point its partners and how many they are, by weight, in place: (m, n, d + 1)."""
     left, right = _factors(a_and_one[..., :-1], b_and_one[..., :-1], pairs.bandwidth)
-    # Nothing is learnt from a mass of zero, of which no share can be formed.
+    # Nothing is learnt from a mass of zero, and next to an infinite one every share is nothing.
     is_zero = log2_masses < LOG_ZERO / 2
-    grad, log2_masses = grad.masked_fill(is_zero, 0), log2_masses.masked_fill(is_zero, 0)
-    for rows, columns, column_class in _class_tiles(left.shape[1], pairs):
+    grad, log2_masses = grad.masked_fill(is_zero, 0), log2_masses.masked_fill(is_zero, -LOG_ZERO)
+    for tile in _tiles(left.shape[1], pairs):
+        rows, columns = tile.rows, tile.columns
         offset = pairs.log2_offset(rows, columns)
+        weighted = _shares if tile.mirror_class is None else _mirrored_shares
         for answer, particles in enumerate(pairs.answers):
-            # What depends on the row or the column alone is in the product already.
-            of_left, of_right = left[particles, rows].clone(), right[particles, columns].clone()
-            m = len(of_left)
-            of_left[..., -2] -= log2_masses[answer, rows, column_class] + 2 * math.log2(m)
-            if (weights := pairs.weights_of(answer)) is not None:
-                of_right[..., -1] += weights[columns]
-            shares = _log2_terms(of_left, of_right, offset).exp2_().flatten(2).flatten(0, 1)  # (m r, m s)
-            slope = grad[answer, rows, column_class, None]  # (r, 1)
+            of_left, of_right = left[particles, rows], right[particles, columns]
+            log2_mass, slopes, weights = log2_masses[answer], grad[answer], pairs.weights_of(answer)
+            shares, slope = weighted(of_left, of_right, log2_mass, slopes, weights, offset, tile)
             from_a, from_b = slope * a_and_one[particles, rows], b_and_one[particles, columns]
             pull_a[particles, rows] += slope * _product(shares, from_b)
             pull_b[particles, columns] += _product(shares.mT, from_a)
+
+
+def _shares(
+    left: Tensor,
+    right: Tensor,
+    log2_masses: Tensor,
+    grad: Tensor,
+    weights: Tensor | None,
+    offset: Tensor | None,
+    tile: _Tile,
+) -> tuple[Tensor, Tensor | float]:
+    """Shares (m r, m s) of pairs of particles in the masses of the rows, and the slopes of those (r, 1)."""
+    # What depends on the row or the column alone is in the product already.
+    left, right = left.clone(), right.clone()
+    left[..., -2] -= log2_masses[tile.rows, tile.column_class] + 2 * math.log2(len(left))
+    if weights is not None:
+        right[..., -1] += weights[tile.columns]
+    shares = _log2_terms(left, right, offset).exp2_().flatten(2).flatten(0, 1)
+    return shares, grad[tile.rows, tile.column_class, None]
+
+
+def _mirrored_shares(
+    left: Tensor,
+    right: Tensor,
+    log2_masses: Tensor,
+    grad: Tensor,
+    weights: Tensor | None,
+    offset: Tensor | None,
+    tile: _Tile,
+) -> tuple[Tensor, Tensor | float]:
+    """Shares times their slopes (m r, m s) in the masses of rows and of columns together, and one.
+
+    The shares in both are powers of two apart that depend on the pair of points alone: the larger one, at
+    most one, is found for all pairs of particles, and both slopes are in what it is multiplied by.
+    """
+    rows, columns, column_class, mirror_class = tile
+    of_rows, of_columns = log2_masses[rows, column_class, None], log2_masses[columns, mirror_class]
+    if weights is not None:
+        of_rows, of_columns = of_rows - weights[columns], of_columns - weights[rows, None]
+    smaller = torch.minimum(of_rows, of_columns)  # (r, s)
+    slope = grad[rows, column_class, None] * (smaller - of_rows).exp2_()
+    slope += grad[columns, mirror_class] * (smaller - of_columns).exp2_()
+    shift = -smaller if offset is None else offset - smaller
+    shares = _log2_terms(left, right, shift.sub_(2 * math.log2(len(left)))).exp2_()
+    return shares.mul_(slope[:, None, :]).flatten(2).flatten(0, 1), 1.0
 
 
 def _product(shares: Tensor, points: Tensor) -> Tensor:
@@ -325,30 +377,25 @@ def _merge(total: Tensor, part: Tensor) -> None:
     total.copy_(torch.logaddexp2(total, part))
 
 
-def _tiles(n_rows: int, pairs: _Pairs) -> Iterator[tuple[slice, slice, int | None, int]]:
-    """Tiles, the class of their rows where they stand for their mirror image too, that of their columns.
+def _tiles(n_rows: int, pairs: _Pairs) -> Iterator[_Tile]:
+    """Tiles whose columns are of one class, and their rows too if they stand for their mirror images.
 
     A mirror image saves the sums over pairs of particles; single particles have none. Small classes would
-    make the tiles too small.
+    make such tiles too small.
     """
-    side = math.isqrt(pairs.entries())
-    has_sums = any(part.stop - part.start > 1 for part in pairs.answers)
-    if not (pairs.is_symmetric and has_sums and sum(pairs.counts) >= side * len(pairs.counts)):
-        yield from ((rows, columns, None, c) for rows, columns, c in _class_tiles(n_rows, pairs))
-        return
-    parts = list(_parts(pairs.counts, side))
-    for i, (rows, row_class) in enumerate(parts):
-        for columns, column_class in parts[i:]:
-            yield rows, columns, row_class, column_class
-
-
-def _class_tiles(n_rows: int, pairs: _Pairs) -> Iterator[tuple[slice, slice, int]]:
-    """Tiles whose columns are of one class, and that class."""
     entries = pairs.entries()
-    for columns, column_class in _parts(pairs.counts, min(_MAX_COLUMNS, math.isqrt(entries))):
+    side = math.isqrt(entries)
+    has_sums = any(part.stop - part.start > 1 for part in pairs.answers)
+    if pairs.is_symmetric and has_sums and n_rows >= side * len(pairs.counts):
+        parts = list(_parts(pairs.counts, side))
+        for i, (rows, row_class) in enumerate(parts):
+            yield _Tile(rows, rows, row_class, None)
+            yield from (_Tile(rows, columns, c, row_class) for columns, c in parts[i + 1 :])
+        return
+    for columns, column_class in _parts(pairs.counts, min(_MAX_COLUMNS, side)):
         height = max(1, entries // (columns.stop - columns.start))
         for start in range(0, n_rows, height):
-            yield slice(start, min(start + height, n_rows)), columns, column_class
+            yield _Tile(slice(start, min(start + height, n_rows)), columns, column_class, None)
 
 
 def _parts(counts: Sequence[int], n_most: int) -> Iterator[tuple[slice, int]]:
