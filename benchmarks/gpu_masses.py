@@ -207,12 +207,12 @@ def tune(n: int = 60_000) -> dict[str, object]:
     ):
         problem = Problem(n if d <= 16 else n // 3, m, d)
         width = fused._width(d)
-        shipped = fused._TILES[width]
+        shipped = fused._JOINT_TILES, dict(fused._TILES)
         for rows, columns in ((64, 64), (64, 32)):
             for stage in stages:
                 for registers in (None, 128) if d == 10 else (None,):
                     tiles = fused.Tiles(rows, columns, 4, stage, registers)
-                    fused._TILES[width] = (tiles, tiles)
+                    fused._TILES[width] = fused._JOINT_TILES = (tiles, tiles)
                     try:
                         with torch.no_grad():
                             forward = milliseconds(problem.fused, 3)
@@ -222,7 +222,7 @@ def tune(n: int = 60_000) -> dict[str, object]:
                         forward, backward = str(error)[:60], None
                     results[f"d={d} {tuple(tiles)}"] = forward, backward
                     print(d, tuple(tiles), forward, backward, flush=True)
-        fused._TILES[width] = shipped
+        fused._JOINT_TILES, fused._TILES = shipped
     problem = Problem(n)
     for programs in (4096, 16384, 32768, 65536, 131072):
         fused._MIN_PROGRAMS = programs

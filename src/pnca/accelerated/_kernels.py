@@ -162,6 +162,7 @@ def pulls(
             slope = tl.where(owner_a[:, None] == owner_b[None, :], 0.0, slope)
         # The sum of tiles is not left to the tensor cores, which cut off the last bit, always downwards.
         of_tile = tl.zeros((BM, D), tl.float32)
+        sum_of_tile = tl.zeros((BM, 16), tl.float32)
         for l2 in range(start, start + m):
             b_1, b_2 = _load(parts_b1, parts_b2, (l2 * n_b + tile * BN) * D + in_b, False, JOINT)
             norm_b = tl.load(norms_b + l2 * n_b + cols)
@@ -171,8 +172,10 @@ def pulls(
             if not JOINT:
                 of_tile = tl.dot(weight_half, b_1, of_tile)
             if not HAS_ONES:
-                weight_sum = tl.dot(weight_half, ones, weight_sum)
+                sum_of_tile = tl.dot(weight_half, ones, sum_of_tile)
         pull += of_tile
+        if not HAS_ONES:
+            weight_sum += sum_of_tile
     tl.atomic_add(out + l1 * n_a * D + in_a, pull)
     if not HAS_ONES:
         tl.atomic_add(total + l1 * n_a + rows, tl.sum(weight_sum, axis=1) / 16)

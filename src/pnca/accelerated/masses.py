@@ -36,8 +36,9 @@ _CENTRE_POINTS = 256
 #: Numbers of a strip of input factors held at once: 256 MiB.
 _MAX_FACTORS = 2**26
 
-#: Programs that keep the processors of a large GPU busy although some end before others.
-_MIN_PROGRAMS = 4096
+#: Programs that keep the processors of a large GPU busy to the end, and to the same part of the points, which
+#: then stays in its cache. Backward a program has at least some tiles, since its end costs as much as one.
+_MIN_PROGRAMS, _MIN_TILES_BACKWARD = 32768, 4
 
 #: Columns of a product of all parts of points of few dimensions: 32 in place of three times 16.
 _JOINT_WIDTH = 32
@@ -66,11 +67,13 @@ class Tiles(NamedTuple):
         }
 
 
-#: Tiles forward and backward by the columns of a product: measured, see benchmarks/gpu_masses.py.
+#: Tiles forward and backward, of joint products and by the columns of others: measured on an H200 with
+#: ``benchmarks/gpu_masses.py --tune``. Backward, four programs at a time are worth the limit of registers.
+_JOINT_TILES = Tiles(64, 64, 4, 2), Tiles(64, 64, 4, 3, 128)
 _TILES = {
     16: (Tiles(64, 64, 4, 3), Tiles(64, 64, 4, 3)),
     32: (Tiles(64, 64, 4, 3), Tiles(64, 64, 4, 3)),
-    64: (Tiles(64, 64, 4, 2), Tiles(64, 64, 4, 2)),
+    64: (Tiles(64, 64, 4, 2), Tiles(64, 64, 4, 3)),
     128: (Tiles(64, 64, 4, 2), Tiles(64, 64, 4, 2)),
 }
 
@@ -140,7 +143,7 @@ class _Points:
 
     @classmethod
     def of(cls, a: Tensor, b: Tensor, labels: Tensor, n_classes: int, leave_one_out: bool) -> "_Points":
-        tiles = _TILES[_width(b.shape[2])]
+        tiles = _tiles_of(b.shape[2])
         counts = labels.bincount(minlength=n_classes)
         padded = (counts + UNIT - 1) // UNIT * UNIT
         n_b = int(padded.sum())
@@ -160,6 +163,10 @@ class _Points:
 def _is_joint(d: int) -> bool:
     """Whether all parts of d dimensions fit into one product."""
     return 3 * d + 1 <= _JOINT_WIDTH
+
+
+def _tiles_of(d: int) -> tuple[Tiles, Tiles]:
+    return _JOINT_TILES if _is_joint(d) else _TILES[_width(d)]
 
 
 def _width(d: int) -> int:
@@ -392,7 +399,7 @@ def _launch_masses(
     for size, starts, numbers in problem.teams():
         # A mirror image saves the sums over pairs of particles; single particles have none.
         is_mirrored = problem.is_symmetric and size > 1
-        per_split = _tiles_per_split(n_tiles, len(starts) * n_row_tiles)
+        per_split = _tiles_per_split(n_tiles, len(starts) * n_row_tiles, 1)
         grid = (len(starts), n_row_tiles, -(-n_tiles // per_split))
         _kernels.masses[grid](
             *a, problem.weights, problem.owners, problem.classes,
@@ -427,7 +434,7 @@ def _pull(
         n_row_tiles, n_tiles = (rows.stop - rows.start) // tiles.rows, n_b // tiles.columns
         for size, starts, numbers in problem.teams():
             n_programs = len(starts) * size
-            per_split = _tiles_per_split(n_tiles, n_programs * n_row_tiles)
+            per_split = _tiles_per_split(n_tiles, n_programs * n_row_tiles, _MIN_TILES_BACKWARD)
             grid = (n_programs, n_row_tiles, -(-n_tiles // per_split))
             _kernels.pulls[grid](
                 *a, problem.weights, problem.owners, problem.classes, slopes,
@@ -443,7 +450,7 @@ def _pull(
     return out[..., : d + 1] if has_ones else torch.cat([out, total], dim=2)
 
 
-def _tiles_per_split(n_tiles: int, n_programs: int) -> int:
-    """Tiles of a program, so that there are enough programs to keep every processor busy to the end."""
-    n_splits = max(1, min(n_tiles, -(-_MIN_PROGRAMS // n_programs)))
-    return -(-n_tiles // n_splits)
+def _tiles_per_split(n_tiles: int, n_programs: int, least: int) -> int:
+    """Tiles of a program, so that there are enough programs, and at least so many."""
+    n_splits = -(-_MIN_PROGRAMS // n_programs)
+    return max(least, -(-n_tiles // n_splits))
