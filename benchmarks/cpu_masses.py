@@ -111,19 +111,29 @@ def medians(contenders: dict[str, Callable[[], None] | None], repeats: int) -> d
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def peak_gib() -> float:
+    """Largest memory of this process so far; getrusage would count that of its parent."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
+    return int(line.split()[1]) / 2**20
+
+
 def alone(n: int) -> dict[str, float]:
-    """Seconds and peak memory of the largest problem in a new process."""
+    """Seconds, cores kept busy and peak memory of the largest problem in a new process."""
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import resource, time; import cpu_masses as c\n"
+        "import time; import cpu_masses as c\n"
         f"z, y = c.problem({n}, 10); run = c.tiles(z, y, [slice(0, 10)])\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; start = time.perf_counter(); run()\n"
-        "print(time.perf_counter() - start, before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "before, start, cpu = c.peak_gib(), time.perf_counter(), time.process_time(); run()\n"
+        "print(time.perf_counter() - start, time.process_time() - cpu, before, c.peak_gib())"
     )
-    command = [sys.executable, "-c", code]
-    outcome = subprocess.run(command, capture_output=True, text=True, check=True)
-    seconds, before, after = (float(word) for word in outcome.stdout.split())
-    return {"seconds": seconds, "peak GiB": after / 2**20, "of which before it GiB": before / 2**20}
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    seconds, cpu, before, after = (float(word) for word in outcome.stdout.split())
+    return {
+        "seconds": seconds,
+        "cores": cpu / seconds,
+        "peak GiB": after,
+        "of which before it GiB": before,
+    }
 
 
 def main() -> None:

@@ -1,4 +1,5 @@
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -236,6 +237,24 @@ def test_chunked_class_log_masses__are_not_touched_by_autocast():
         assert torch.equal(chunked_class_log_masses(z, z, labels, 2, 1.0, CROSS), expected)
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_chunked_class_log_masses__do_not_depend_on_the_threads(same):
+    q = problem(answers=TEAMS, same=same)
+    before, results = torch.get_num_threads(), []
+    try:
+        for n_threads in (1, 3):
+            torch.set_num_threads(n_threads)
+            masses, _ = run(q, TEAMS, "position", 50)
+            results.append((masses, *torch.autograd.grad(masses.sum(), q["a"])))
+            assert torch.get_num_threads() == n_threads
+            with ThreadPoolExecutor(1) as pool:  # nor do later threads begin with another number
+                assert pool.submit(torch.get_num_threads).result() == n_threads
+    finally:
+        torch.set_num_threads(before)
+    for got, expected in zip(*results, strict=True):
+        torch.testing.assert_close(got, expected)
+
+
 class LargestTensor(TorchDispatchMode):
     """Watches every operation, also inside the backward, for the most numbers a result has."""
 
@@ -251,7 +270,8 @@ class LargestTensor(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("which", ["position", "groups"])
-def test_chunked_class_log_masses__never_hold_a_number_for_each_pair_of_points(which):
+def test_chunked_class_log_masses__never_hold_a_number_for_each_pair_of_points(which, monkeypatch):
+    monkeypatch.setattr("torch.get_num_threads", lambda: 1)  # the watch sees its own thread
     n, max_pairs = 2000, 2**14
     q = problem(n=n, d=3, n_classes=4)
     groups = q["groups"] if which == "groups" else None

@@ -6,10 +6,13 @@ background mass. Inside, logarithms are to base two: ``exp2`` takes a third of t
 a processor, and a thirtieth where the result underflows.
 """
 
+import functools
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,6 +25,11 @@ MAX_PAIRS, MAX_PAIRS_GPU = 2**18, 2**26
 
 #: Columns of a tile of single particles: enough for the products, and rows remain for the reductions.
 _MAX_COLUMNS = 512
+
+#: Threads at most: each has its own sums, of the size of the points and of their masses.
+_MAX_THREADS = 16
+
+_Result = TypeVar("_Result")
 
 
 class InputFactor(NamedTuple):
@@ -213,8 +221,9 @@ class _ClassLogMasses(torch.autograd.Function):
         # Both sets are centred: their distances stay, the rounding of a shared offset goes.
         centre = b.mean(dim=(0, 1))
         a, b = a - centre, b - centre
-        log2_masses = a.new_full((len(pairs.answers), a.shape[1], len(pairs.counts)), LOG_ZERO)
-        _add_masses(log2_masses, *_factors(a, b, pairs.bandwidth), pairs)
+        factors = _factors(a, b, pairs.bandwidth)
+        parts = _in_threads(lambda tiles: _log2_masses(tiles, *factors, pairs), a, pairs)
+        log2_masses = functools.reduce(torch.logaddexp2, parts)
         log_masses = (log2_masses * math.log(2)).masked_fill_(log2_masses < LOG_ZERO / 2, LOG_ZERO)
         ctx.save_for_backward(a, b, log2_masses)
         ctx.pairs = pairs
@@ -233,8 +242,11 @@ class _ClassLogMasses(torch.autograd.Function):
         a, b, log2_masses = ctx.saved_tensors
         # The column of ones collects the sum of the shares in the same product.
         a_and_one, b_and_one = (torch.cat([z, torch.ones_like(z[..., :1])], dim=2) for z in (a, b))
-        pull_a, pull_b = torch.zeros_like(a_and_one), torch.zeros_like(b_and_one)
-        _add_pulls(pull_a, pull_b, a_and_one, b_and_one, log2_masses, grad, ctx.pairs)
+        # Nothing is learnt from a mass of zero, and next to an infinite one every share is nothing.
+        is_zero = log2_masses < LOG_ZERO / 2
+        given = log2_masses.masked_fill(is_zero, -LOG_ZERO), grad.masked_fill(is_zero, 0), ctx.pairs
+        parts = _in_threads(lambda tiles: _pulls(tiles, a_and_one, b_and_one, *given), a, ctx.pairs)
+        pull_a, pull_b = (functools.reduce(torch.add, pulls) for pulls in zip(*parts, strict=True))
         grad_a, grad_b = (
             (2 / ctx.pairs.bandwidth) * (pull[..., :-1] - pull[..., -1:] * z)
             for pull, z in ((pull_a, a), (pull_b, b))
@@ -251,10 +263,34 @@ def _factors(a: Tensor, b: Tensor, bandwidth: float) -> tuple[Tensor, Tensor]:
     return left, right
 
 
-def _add_masses(log2_masses: Tensor, left: Tensor, right: Tensor, pairs: _Pairs) -> None:
-    """Add every tile to the class masses (answers, n_a, c), in place."""
-    for tile in _tiles(left.shape[1], pairs):
-        rows, columns, column_class, mirror_class = tile
+def _in_threads(work: Callable[[Iterator[_Tile]], _Result], queries: Tensor, pairs: _Pairs) -> list[_Result]:
+    """Results of work on parts of the tiles, each in a thread of its own.
+
+    The threads torch has for an operation would meet after every one of a tile, and wait if a core is taken.
+    """
+    n_rows = queries.shape[1]
+    is_one_tile = n_rows * sum(pairs.counts) <= pairs.entries()
+    n_threads = 1 if queries.is_cuda or is_one_tile else min(torch.get_num_threads(), _MAX_THREADS)
+    if n_threads == 1:
+        return [work(_tiles(n_rows, pairs))]
+
+    def alone(part: int) -> _Result:
+        torch.set_num_threads(1)  # of this thread
+        with torch.no_grad():
+            return work(itertools.islice(_tiles(n_rows, pairs), part, None, n_threads))
+
+    try:
+        with ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(alone, range(n_threads)))
+    finally:
+        torch.set_num_threads(torch.get_num_threads())  # with which later threads begin
+
+
+def _log2_masses(tiles: Iterator[_Tile], left: Tensor, right: Tensor, pairs: _Pairs) -> Tensor:
+    """Class masses (answers, n_a, c) that these tiles give, to base two."""
+    shape = len(pairs.answers), left.shape[1], len(pairs.counts)
+    log2_masses = left.new_full(shape, LOG_ZERO)
+    for rows, columns, column_class, mirror_class in tiles:
         offset = pairs.log2_offset(rows, columns)
         for answer, particles in enumerate(pairs.answers):
             log2_kernel = _log2_expected_kernel(left[particles, rows], right[particles, columns])
@@ -267,23 +303,21 @@ def _add_masses(log2_masses: Tensor, left: Tensor, right: Tensor, pairs: _Pairs)
             if weights is not None:
                 log2_kernel += weights[columns]
             _merge(log2_masses[answer, rows, column_class], _log2_sum_exp2(log2_kernel, dim=1))
+    return log2_masses
 
 
-def _add_pulls(
-    pull_a: Tensor,
-    pull_b: Tensor,
+def _pulls(
+    tiles: Iterator[_Tile],
     a_and_one: Tensor,
     b_and_one: Tensor,
     log2_masses: Tensor,
     grad: Tensor,
     pairs: _Pairs,
-) -> None:
-    """Add to each point its partners and how many they are, by weight, in place: (m, n, d + 1)."""
+) -> tuple[Tensor, Tensor]:
+    """Partners of each point in these tiles and how many they are, by weight: twice (m, n, d + 1)."""
+    pull_a, pull_b = torch.zeros_like(a_and_one), torch.zeros_like(b_and_one)
     left, right = _factors(a_and_one[..., :-1], b_and_one[..., :-1], pairs.bandwidth)
-    # Nothing is learnt from a mass of zero, and next to an infinite one every share is nothing.
-    is_zero = log2_masses < LOG_ZERO / 2
-    grad, log2_masses = grad.masked_fill(is_zero, 0), log2_masses.masked_fill(is_zero, -LOG_ZERO)
-    for tile in _tiles(left.shape[1], pairs):
+    for tile in tiles:
         rows, columns = tile.rows, tile.columns
         offset = pairs.log2_offset(rows, columns)
         weighted = _shares if tile.mirror_class is None else _mirrored_shares
@@ -294,6 +328,7 @@ def _add_pulls(
             from_a, from_b = slope * a_and_one[particles, rows], b_and_one[particles, columns]
             pull_a[particles, rows] += slope * _product(shares, from_b)
             pull_b[particles, columns] += _product(shares.mT, from_a)
+    return pull_a, pull_b
 
 
 def _shares(
