@@ -142,6 +142,35 @@ def test_fused_class_log_masses__of_other_points_than_those_that_answer():
 
 
 @runs_kernels
+def test_fused_class_log_masses__have_gradients_of_small_masses_beside_large_ones():
+    # Masses from 1e-20 to 10: the slope of a log mass is its inverse, and half precision spans 1e12.
+    q = problem(n=100, d=2, n_classes=2, answers=SHARED)
+    a, _ = q["points"]
+    with torch.no_grad():
+        a[:, 80:] += 5 * torch.arange(20, device=DEVICE)[:, None]
+    options = {"leave_one_out": True}
+    _, of_gradients = errors(q, 2, SHARED, bandwidth=1.0, options=options)
+    assert of_gradients < GRADIENT_ERROR
+
+
+@runs_kernels
+def test_fused_class_log_masses__can_be_the_same_to_the_last_bit():
+    q = problem(n=200, d=3, n_classes=2, answers=CROSS)
+    torch.use_deterministic_algorithms(True)
+    try:
+        results = []
+        for _ in range(3):
+            masses = fused_class_log_masses(*q["points"], q["labels"], 2, 2.0, CROSS, leave_one_out=True)
+            results.append((masses, *torch.autograd.grad(masses.sum(), q["points"][0])))
+        of_masses, of_gradients = errors(q, 2, CROSS, bandwidth=2.0, options={"leave_one_out": True})
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(*pair) for again in results[1:] for pair in zip(again, results[0], strict=True))
+    assert of_masses < MASS_ERROR
+    assert of_gradients < GRADIENT_ERROR
+
+
+@runs_kernels
 def test_fused_class_log_masses__have_a_floor_where_nothing_is_near():
     a = torch.zeros(1, 1, 2, device=DEVICE)
     b = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, -1.0], [1e4, 0.0], [1e30, 0.0]]], device=DEVICE)

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
-from pnca.accelerated.masses import MAX_DIMENSIONS, UNIT, fused_class_log_masses, is_available
+from pnca.accelerated.masses import can_be_fused, fused_class_log_masses
 from pnca.maths.masses import InputFactor, chunked_class_log_masses
 
 __all__ = ["InputFactor", "class_log_masses", "is_worth_while"]
@@ -64,7 +63,7 @@ def class_log_masses(
     Tensor of shape (answers, n_a, c)
         Differentiable once in ``a`` and ``b``.
     """
-    is_fused = background > 0 and _can_be_fused(b, n_classes)
+    is_fused = background > 0 and can_be_fused(b, n_classes)
     log_masses = (fused_class_log_masses if is_fused else chunked_class_log_masses)(
         a,
         b,
@@ -94,14 +93,3 @@ def class_log_masses(
             input_factor=factor,
         )
     return log_masses
-
-
-def _can_be_fused(b: Tensor, n_classes: int) -> bool:
-    """Whether the kernels take such points, and to pad each class does not cost more than they save."""
-    return (
-        b.is_cuda
-        and b.dtype == torch.float32
-        and b.shape[2] <= MAX_DIMENSIONS
-        and n_classes * UNIT <= 2 * b.shape[1]
-        and is_available()
-    )

@@ -83,6 +83,20 @@ def is_available() -> bool:
     return find_spec("triton") is not None
 
 
+def can_be_fused(points: Tensor, n_classes: int) -> bool:
+    """Whether the kernels take these points (m, n, d), and padding their classes costs less than is saved."""
+    m, n, d = points.shape
+    return (
+        points.is_cuda
+        and points.dtype == torch.float32
+        and d <= MAX_DIMENSIONS
+        and n_classes * UNIT <= 2 * n
+        and 2 * m * n * _width(d) < 2**31  # addresses
+        and n < 2**21  # programs
+        and is_available()
+    )
+
+
 def fused_class_log_masses(
     a: Tensor,
     b: Tensor,
@@ -102,7 +116,8 @@ def fused_class_log_masses(
 
     The parameters, and but for the floor the result, are those of
     :func:`pnca.maths.masses.chunked_class_log_masses`; tensors are float32 on a CUDA device, of at most
-    128 dimensions.
+    128 dimensions. Sums over programs are added in the order in which they end, so the last bit may differ
+    from run to run, unless ``torch.use_deterministic_algorithms`` is on; that doubles the time forward.
 
     Returns
     -------
@@ -206,11 +221,6 @@ class _Factor(NamedTuple):
     norms_y: Tensor
     log2_weight: float
 
-    @property
-    def largest(self) -> float:
-        """The factor of an input with itself."""
-        return float(2.0**self.log2_weight)
-
     def turned(self) -> "_Factor":
         return _Factor(self.y, self.norms_y, self.x, self.norms_x, self.log2_weight)
 
@@ -284,7 +294,7 @@ class _ClassMasses(torch.autograd.Function):
             _launch_masses(masses, side_a, side_b, problem, a.shape[2], rows, factor)
         for size, _, numbers in problem.teams():
             masses[numbers.long()] /= size**2
-        ctx.save_for_backward(*side_a, *side_b)
+        ctx.save_for_backward(masses, *side_a, *side_b)
         ctx.problem, ctx.scale, ctx.d, ctx.is_same = problem, scale, a.shape[2], a is b
         return masses
 
@@ -299,8 +309,9 @@ class _ClassMasses(torch.autograd.Function):
         with :math:`H` the slopes of the masses. Where ``a`` is ``b``, a row has in one pass both what it
         receives and what it gives, so that its gradient is its own and needs no other program.
         """
-        problem, side_a, side_b = ctx.problem, _Side(*ctx.saved_tensors[:3]), _Side(*ctx.saved_tensors[3:])
-        slopes, unit = _scaled_slopes(grad, problem)
+        problem, (masses, *sides) = ctx.problem, ctx.saved_tensors
+        side_a, side_b = _Side(*sides[:3]), _Side(*sides[3:])
+        slopes, unit = _scaled_slopes(grad, masses, problem)
         factor = problem.factor
         if ctx.is_same and (factor is None or problem.is_symmetric):
             pull = _pull(side_a, side_b, slopes, problem, factor, ctx.d, as_queries=True, as_support=True)
@@ -314,7 +325,8 @@ class _ClassMasses(torch.autograd.Function):
 def _centre(points: Tensor) -> Tensor:
     """A point in the middle of most of these, (m, n, d), whatever the others are."""
     step = -(-points.shape[1] // _CENTRE_POINTS)
-    return points[:, ::step].flatten(0, 1).median(dim=0).values
+    some = points[:, ::step].flatten(0, 1)
+    return some.sort(dim=0).values[len(some) // 2]
 
 
 def _side(points: Tensor, centre: Tensor, scale: float) -> _Side:
@@ -342,18 +354,16 @@ def _columns(*parts: Tensor) -> Tensor:
     return wide
 
 
-def _scaled_slopes(grad: Tensor, problem: _Problem) -> tuple[Tensor, Tensor]:
+def _scaled_slopes(grad: Tensor, masses: Tensor, problem: _Problem) -> tuple[Tensor, Tensor]:
     """Slopes (answers, c, n_a) of sums over pairs of particles, scaled to fit half precision; and the scale.
 
-    Its numbers span 2 ** 40. Of what a point gives and receives, the largest weight comes to 2 ** 15.
+    Half precision spans 2 ** 40. A weight is part of a mass times its slope, twice where a point both gives
+    and receives, so that by the largest of these no weight exceeds 2 ** 15.
     """
     slopes = grad.clone(memory_format=torch.contiguous_format)
+    unit = 2.0**14 / (grad * masses).abs().max().clamp_min(SMALLEST)
     for size, _, numbers in problem.teams():
         slopes[numbers.long()] /= size**2
-    most = 2 * slopes.abs().max() * problem.weights.max()
-    if problem.factor is not None:
-        most = most * problem.factor.largest
-    unit = 2.0**15 / most.clamp_min(SMALLEST)
     return slopes.mul_(unit), unit
 
 
@@ -398,7 +408,7 @@ def _launch_masses(
     n_row_tiles, n_tiles = (rows.stop - rows.start) // tiles.rows, n_b // tiles.columns
     for size, starts, numbers in problem.teams():
         # A mirror image saves the sums over pairs of particles; single particles have none.
-        is_mirrored = problem.is_symmetric and size > 1
+        is_mirrored = problem.is_symmetric and size > 1 and not _must_repeat()
         per_split = _tiles_per_split(n_tiles, len(starts) * n_row_tiles, 1)
         grid = (len(starts), n_row_tiles, -(-n_tiles // per_split))
         _kernels.masses[grid](
@@ -452,5 +462,10 @@ def _pull(
 
 def _tiles_per_split(n_tiles: int, n_programs: int, least: int) -> int:
     """Tiles of a program, so that there are enough programs, and at least so many."""
-    n_splits = -(-_MIN_PROGRAMS // n_programs)
+    n_splits = 1 if _must_repeat() else -(-_MIN_PROGRAMS // n_programs)
     return max(least, -(-n_tiles // n_splits))
+
+
+def _must_repeat() -> bool:
+    """Whether results must be the same to the last bit each time: programs may not add to the same sum."""
+    return torch.are_deterministic_algorithms_enabled()
