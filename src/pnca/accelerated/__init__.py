@@ -11,7 +11,7 @@ from pnca.maths.masses import InputFactor, chunked_class_log_masses
 __all__ = ["InputFactor", "class_log_masses", "is_worth_while"]
 
 #: Pairs of points, over all answers, from which tiles are faster than the whole kernel, and in less memory.
-#: Measured with benchmarks/cpu_masses.py: equal at 2 ** 18 or before, two to four times faster here.
+#: Measured with benchmarks/cpu_masses.py: equal near 2 ** 18, up to three times faster here.
 WORTH_WHILE = 2**20
 
 #: Where a point's mass in all classes is below this, a prediction is made again in log space.

@@ -117,7 +117,7 @@ def fused_class_log_masses(
     The parameters, and but for the floor the result, are those of
     :func:`pnca.maths.masses.chunked_class_log_masses`; tensors are float32 on a CUDA device, of at most
     128 dimensions. Sums over programs are added in the order in which they end, so the last bit may differ
-    from run to run, unless ``torch.use_deterministic_algorithms`` is on; that doubles the time forward.
+    from run to run, unless ``torch.use_deterministic_algorithms`` is on; mirror images are not used then.
 
     Returns
     -------
