@@ -198,7 +198,7 @@ def test_fused_class_log_masses__of_random_shapes_on_the_device(seed):
     if seed % 5 > 2:
         options["input_factor"] = None
     of_masses, of_gradients = errors(q, n_classes, answers, bandwidth=float(d), options=options)
-    assert of_masses < MASS_ERROR_WITH_INPUTS if "input_factor" in options else 10 * MASS_ERROR
+    assert of_masses < (MASS_ERROR_WITH_INPUTS if "input_factor" in options else 10 * MASS_ERROR)
     assert of_gradients < 3 * GRADIENT_ERROR
 
 
