@@ -138,7 +138,7 @@ def _random_embeddings() -> tuple[Tensor, Tensor, Tensor]:
     return z[:500], z[500:], torch.arange(1000) % 10
 
 
-def _fitted_embeddings(mnist: Any, draw: int) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
+def _fitted_embeddings(mnist: Any, draw: int) -> tuple[Tensor, Tensor, Tensor]:
     """Of one particle of an exact model of 1,000 digits: it was not made for any features."""
     rows = _rows(draw, 1000)
     model = PNCAClassifier(
@@ -149,15 +149,15 @@ def _fitted_embeddings(mnist: Any, draw: int) -> tuple[Tensor, Tensor, Tensor]: 
     return queries, torch.from_numpy(model.support_embeddings_[0]), torch.from_numpy(model.support_labels_)
 
 
-def _rows(draw: int, n: int) -> Any:  # noqa: ANN401
+def _rows(draw: int, n: int) -> Any:
     return np.random.RandomState(draw).choice(60_000, n, replace=False)
 
 
 def measure(
     n: int,
     settings: dict[str, Any],
-    mnist: Any,  # noqa: ANN401
-    letters: Any,  # noqa: ANN401
+    mnist: Any,
+    letters: Any,
     draw: int,
     device: str,
 ) -> dict[str, Any]:

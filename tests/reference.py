@@ -111,3 +111,25 @@ def svgd_direction(particles: Tensor, scores: Tensor) -> Tensor:
             (grad_kappa,) = torch.autograd.grad(kappa, w_j)
             phi[i] += (kappa.detach() * scores[j] + grad_kappa) / m
     return phi
+
+
+def class_masses(
+    a: Tensor,
+    b: Tensor,
+    labels: Tensor,
+    n_classes: int,
+    bandwidth: float,
+    answers: list[slice],
+    weights: Tensor,
+    excluded: Tensor,
+    log_factor: Tensor,
+) -> Tensor:
+    """S_ric: the sum over points j of class c, not excluded for i, of w_rj f_ij K^r_ij."""
+    masses = torch.zeros(len(answers), a.shape[1], n_classes, dtype=a.dtype)
+    for r, particles in enumerate(answers):
+        K = expected_kernel(a[particles], b[particles], bandwidth)
+        for i in range(a.shape[1]):
+            for j in range(b.shape[1]):
+                if not excluded[i, j]:
+                    masses[r, i, labels[j]] += weights[r, j] * log_factor[i, j].exp() * K[i, j]
+    return masses

@@ -319,3 +319,28 @@ def test_dropout__needs_the_built_in_layers(blobs):
     model = make("PNCA", dropout=0.1, module=lambda: torch.nn.Linear(5, 2))
     with pytest.raises(InvalidInputError, match=r"nn\.Dropout"):
         model.fit(*blobs)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in NEIGHBOUR if name != "PNCA positive"]
+)  # it has its own way
+@pytest.mark.parametrize("with_groups", [False, True])
+def test_many_points__the_model_is_the_same_without_the_kernel_in_memory(
+    name, with_groups, blobs, monkeypatch
+):
+    X, y = blobs
+    groups = np.arange(len(y)) // 2 if with_groups else None
+    expected = make(name, max_epochs=5).fit(X, y, groups=groups)
+    used, by_tiles = [], neighbour.accelerated.class_log_masses
+
+    def watched(*args, **options):
+        used.append(True)
+        return by_tiles(*args, **options)
+
+    monkeypatch.setattr("pnca.accelerated.WORTH_WHILE", 0)
+    monkeypatch.setattr("pnca.accelerated.class_log_masses", watched)
+    model = make(name, max_epochs=5).fit(X, y, groups=groups)
+    assert bool(used) == (name != "PNCA orthogonal")  # random features have no tiles
+    # Five steps of Nadam let rounding in the gradients grow.
+    np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=2e-4)
+    np.testing.assert_allclose(model.evidence(10 * X), expected.evidence(10 * X), rtol=1e-3, atol=1e-3)

@@ -156,7 +156,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
                 max_epochs=self._max_epochs,
                 learning_rate=self.learning_rate,
                 optimiser=self._optimiser,
-                recorded=isinstance(self.network_, MLP),  # a user's module may do what cannot be
+                recorded=self._can_be_recorded(data),
                 after_epoch=lambda epoch, w: snapshots.extend(self._snapshots(epoch, w, data)),
                 verbose=bool(self.verbose),
                 description=type(self).__name__,
@@ -281,6 +281,10 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     @property
     def _optimiser(self) -> str:
         return "nadam"
+
+    def _can_be_recorded(self, data: TrainingData) -> bool:
+        """Whether no step waits for a value on the GPU; a user's module may."""
+        return isinstance(self.network_, MLP)
 
     def _make_teams(self, examples: Examples, generator: torch.Generator) -> Teams:
         """Which particles are trained on which examples: all on all, unless a model says otherwise."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from pnca import accelerated
 from pnca.estimators._compat import Interval, fit_context
 from pnca.estimators.base import (
     PREDICTION_NUMBERS,
@@ -74,8 +75,10 @@ class NeighbourBatch:
 
     inputs: Tensor  # (n, ...)
     labels: Tensor  # (n,)
+    groups: Tensor | None  # (n,)
     shown: Tensor  # (n,) or (answers, n): weight of each example as a neighbour
-    log_factor: Tensor | None  # (n, n) or (answers, n, n): of the kernel, log 0 where it does not count
+    log_factor: Tensor | None  # (n, n) or (answers, n, n): of the kernel, log 0 where it does not count;
+    # None if no kernel between examples is to be held in memory
     learns: Tensor  # (n,) or (answers, n): weight of each example in the loss
     n_answers: Tensor  # (): how many the loss sums
     data: NeighbourData
@@ -329,11 +332,15 @@ class NeighbourClassifier(ParticleClassifier):
             shown, learns, n_answers = weights * sees, learns[data.team_of_answer] * sees, sees.sum()
         elif self.expectation == "shared":
             n_answers = n_answers * data.teams.n_particles
+        by_class = self.kernel == "positive" or self._has_many(
+            self._n_answers(data.teams), len(labels), labels.device
+        )
         return NeighbourBatch(
             inputs=inputs,
             labels=labels,
+            groups=groups,
             shown=shown,
-            log_factor=None if self.kernel == "positive" else self._log_factor(inputs, shown, groups),
+            log_factor=None if by_class else self._log_factor(inputs, shown, groups),
             learns=learns,
             n_answers=n_answers,
             data=data,
@@ -354,7 +361,8 @@ class NeighbourClassifier(ParticleClassifier):
         is_disturbed = self._dropout or self._augmentation
         support = self.network_(particles, inputs) if is_disturbed else outputs
         if batch.log_factor is None:
-            log_correct, probabilities = self._compare_with_classes(outputs, support, batch)
+            log_masses = self._left_out_log_masses(outputs, support, queries, batch)
+            log_correct, probabilities = self._compare_with_classes(log_masses, batch)
         else:
             log_kernel = self._log_latent_kernel(
                 outputs, support, batch.data.teams.slices, batch.data.frequencies
@@ -377,16 +385,42 @@ class NeighbourClassifier(ParticleClassifier):
         shares, log_correct = shares_and_log_correct(log_kernel, labels, background, log_prior)
         return log_correct, class_probabilities(shares[self._answers_of_all(batch.data)], labels, log_prior)
 
-    def _compare_with_classes(
-        self, outputs: Tensor, support: Tensor, batch: NeighbourBatch
-    ) -> tuple[Tensor, Tensor]:
-        """The same without a kernel between any two examples; gradients of the first result alone count."""
+    def _compare_with_classes(self, log_masses: Tensor, batch: NeighbourBatch) -> tuple[Tensor, Tensor]:
+        """The same from the masses of classes (answers, n, c); gradients of the first result alone count."""
         data, background = batch.data, self._background_among(len(batch.labels))
-        log_masses = self._positive_log_masses(outputs, support, batch)
         log_probabilities = log_class_probabilities(log_masses, background, data.log_prior)
         chosen = batch.labels[:, None].expand(*log_probabilities.shape[:-1], 1)
         of_all = log_probabilities.detach()[self._answers_of_all(data)]
         return log_probabilities.gather(-1, chosen).squeeze(-1), of_all.exp()
+
+    def _can_be_recorded(self, data: TrainingData) -> bool:
+        n = self.n_samples_fit_ if self._batch_size is None else 2 * self._batch_size  # or somewhat less
+        return super()._can_be_recorded(data) and not self._has_many(
+            self._n_answers(data.teams), n, data.labels.device
+        )
+
+    def _n_answers(self, teams: Teams) -> int:
+        return teams.n_total if self.expectation == "shared" else len(teams.slices)
+
+    def _left_out_log_masses(
+        self, outputs: Tensor, support: Tensor, queries: Tensor, batch: NeighbourBatch
+    ) -> Tensor:
+        """Log mass (answers, n, c) of each class without the example itself, and without n x n kernels."""
+        if self.kernel == "positive":
+            return self._positive_log_masses(outputs, support, batch)
+        return accelerated.class_log_masses(
+            outputs,
+            support,
+            batch.labels,
+            len(self.classes_),
+            self.bandwidth_,
+            self._particles_of_answers(len(outputs), batch.data.teams.slices),
+            background=self._background_among(len(batch.labels)),
+            log_weights=_safe_log(batch.shown),
+            leave_one_out=True,
+            groups=batch.groups,
+            input_factor=self._input_factor(queries, batch.inputs),
+        )
 
     def _answers_of_all(self, data: NeighbourData) -> slice:
         """Answers of the particles that see all examples."""
@@ -453,11 +487,43 @@ class NeighbourClassifier(ParticleClassifier):
     def _log_weights(self, like: Tensor) -> Tensor:
         return _safe_log(torch.from_numpy(self.class_weight_[self.support_labels_]).to(like))
 
+    def _particles_of_answers(self, n_particles: int, teams: list[slice]) -> list[slice]:
+        """Rows of the particles of each answer."""
+        if self.expectation == "shared":
+            return [slice(row, row + 1) for row in range(n_particles)]
+        return teams
+
+    def _has_many(self, n_answers: int, n_points: int, device: torch.device) -> bool:
+        """Whether there are so many points that the kernel between them is not to be held in memory."""
+        return self.kernel == "exact" and accelerated.is_worth_while(n_answers, n_points, device)
+
+    def _input_factor(self, a: Tensor, b: Tensor) -> accelerated.InputFactor | None:
+        """Inputs (n_a, ...) and (n_b, ...) whose distance shrinks their kernel, if it does."""
+        if not self.input_weight_:
+            return None
+        of_a = a.flatten(start_dim=1)
+        of_b = of_a if b is a else b.flatten(start_dim=1)
+        return accelerated.InputFactor(of_a, of_b, self.input_scale_, self.input_weight_)
+
     def _log_masses(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         """Log kernel mass of each class: (answers, n, c)."""
         if self.kernel == "positive":
             return self._support(outputs).log_masses(self._clouds(outputs, [slice(None)]))
         labels = torch.from_numpy(self.support_labels_).to(outputs.device)
+        answers = self._particles_of_answers(len(outputs), [slice(0, len(outputs))])
+        if self._has_many(len(answers), len(labels), outputs.device):
+            support = torch.from_numpy(self.support_inputs_).to(inputs) if self.input_weight_ else inputs
+            return accelerated.class_log_masses(
+                outputs,
+                torch.from_numpy(self.support_embeddings_).to(outputs),
+                labels,
+                len(self.classes_),
+                self.bandwidth_,
+                answers,
+                background=self.background_,
+                log_weights=self._log_weights(outputs),
+                input_factor=self._input_factor(inputs, support),
+            )
         log_kernel = self._log_kernel_to_support(outputs, inputs)
         return class_log_masses(log_kernel, labels, len(self.classes_), self._log_weights(outputs))
 
