@@ -53,6 +53,17 @@ class _Choice(NamedTuple):
     background: float
 
 
+class _Known(NamedTuple):
+    """What is known of the training examples when choices are made."""
+
+    labels: Tensor  # (n,)
+    folds: Tensor  # (n,)
+    weights: Tensor  # (n,), float64
+    inputs: Tensor | None  # (n, p), float64, if they count
+    log_prior: Tensor  # (c,), float64
+    teams: Teams
+
+
 class PNCAClassifier(NeighbourClassifier):
     """Probabilistic neighbourhood component analysis.
 
@@ -357,47 +368,57 @@ class PNCAClassifier(NeighbourClassifier):
 
     def _choose(self, snapshots: list[Snapshot], examples: Examples, teams: Teams) -> Tensor:
         """Choose epoch, bandwidth and background out of fold; return the particles of that epoch."""
+        known = self._known(examples, teams, _precise(snapshots[0].embeddings[:0]).device)
         # Some thousand examples choose as well as all.
-        rows = _spread(len(examples.labels), _MANY_ROWS)
-        labels = torch.from_numpy(examples.labels)[rows]
-        weights = torch.from_numpy(self.class_weight_)[labels] * _has_support(examples, teams)[rows]
-        log_prior = torch.from_numpy(self.class_prior_).log()
-        backgrounds = torch.tensor(self._candidate_backgrounds, dtype=torch.float64)
+        rows = _spread(len(examples.labels), _MANY_ROWS).to(known.labels.device)
+        weights = known.weights[rows] * _has_support(examples, teams).to(rows.device)[rows]
+        backgrounds = torch.tensor(self._candidate_backgrounds, dtype=torch.float64, device=rows.device)
         # Random features were drawn for one bandwidth.
         factors = (1.0,) if self.kernel == "orthogonal" else _BANDWIDTHS
-        log_input = self._out_of_fold_log_input(rows, examples, teams)
+        log_input = self._out_of_fold_log_input(rows, known)
         best: _Choice | None = None
         for snapshot, factor in product(snapshots, factors):
             self.bandwidth_ = self.bandwidth * factor
-            log_masses = self._out_of_fold_masses(snapshot, rows, log_input, examples, teams)
-            costs = out_of_fold_losses(log_masses, labels, weights, backgrounds, log_prior)
+            log_masses = self._out_of_fold_masses(snapshot, rows, log_input, known)
+            costs = out_of_fold_losses(log_masses, known.labels[rows], weights, backgrounds, known.log_prior)
             if self.background == "auto":
                 costs = costs + shrinkage(backgrounds, BACKGROUND, _BACKGROUND_SPREAD)
-            costs = costs + shrinkage(torch.tensor(factor), 1.0, _BANDWIDTH_SPREAD)
-            costs = costs + shrinkage(torch.tensor(snapshot.epoch / self._max_epochs), 1.0, _EPOCH_SPREAD)
+            costs = costs + float(shrinkage(torch.tensor(factor), 1.0, _BANDWIDTH_SPREAD))
+            share = torch.tensor(snapshot.epoch / self._max_epochs)
+            costs = costs + float(shrinkage(share, 1.0, _EPOCH_SPREAD))
             if best is None or costs.min() < best.cost:
                 background = float(backgrounds[costs.argmin()])
                 best = _Choice(float(costs.min()), snapshot, self.bandwidth_, background)
         assert best is not None
         self.bandwidth_, self.background_ = best.bandwidth, best.background
         self.best_epoch_, self.folds_ = best.snapshot.epoch, teams.folds
-        self._set_out_of_fold(best.snapshot, examples, teams)
+        self._set_out_of_fold(best.snapshot, known)
         return best.snapshot.particles
 
-    def _set_out_of_fold(self, snapshot: Snapshot, examples: Examples, teams: Teams) -> None:
+    def _known(self, examples: Examples, teams: Teams, device: torch.device) -> _Known:
+        labels, folds = (torch.from_numpy(a).to(device) for a in (examples.labels, teams.folds))
+        return _Known(
+            labels=labels,
+            folds=folds,
+            weights=torch.from_numpy(self.class_weight_).to(device)[labels],
+            inputs=torch.from_numpy(examples.inputs).to(device).double() if self.input_weight_ else None,
+            log_prior=torch.from_numpy(self.class_prior_).to(device).log(),
+            teams=teams,
+        )
+
+    def _set_out_of_fold(self, snapshot: Snapshot, known: _Known) -> None:
         """Keep what the chosen settings say of each example out of fold."""
         chunks = []
-        n_rows = _MANY_ROWS if self.kernel != "positive" else len(examples.labels)
-        for rows in torch.arange(len(examples.labels)).tensor_split(-(-len(examples.labels) // n_rows)):
-            log_input = self._out_of_fold_log_input(rows, examples, teams)
-            chunks.append(self._out_of_fold_masses(snapshot, rows, log_input, examples, teams))
+        n_rows = _MANY_ROWS if self.kernel != "positive" else len(known.labels)
+        for rows in torch.arange(len(known.labels)).tensor_split(-(-len(known.labels) // n_rows)):
+            rows = rows.to(known.labels.device)
+            log_input = self._out_of_fold_log_input(rows, known)
+            chunks.append(self._out_of_fold_masses(snapshot, rows, log_input, known))
         log_masses = torch.cat(chunks, dim=1)
-        log_prior = torch.from_numpy(self.class_prior_).log()
-        log_probabilities = log_mean(log_class_probabilities(log_masses, self.background_, log_prior))
-        labels = torch.from_numpy(examples.labels)
-        self.oof_proba_ = log_probabilities.exp().numpy()
-        self.oof_evidence_ = log_mean(log_masses.logsumexp(dim=2)).numpy()
-        self.oof_loss_ = -float(log_probabilities.gather(1, labels[:, None]).mean())
+        log_probabilities = log_mean(log_class_probabilities(log_masses, self.background_, known.log_prior))
+        self.oof_proba_ = log_probabilities.exp().cpu().numpy()
+        self.oof_evidence_ = log_mean(log_masses.logsumexp(dim=2)).cpu().numpy()
+        self.oof_loss_ = -float(log_probabilities.gather(1, known.labels[:, None]).mean())
 
     @property
     def _candidate_backgrounds(self) -> list[float]:
@@ -405,56 +426,59 @@ class PNCAClassifier(NeighbourClassifier):
             return [float(self.background)]
         return [BACKGROUND * factor for factor in _BACKGROUNDS]
 
-    def _out_of_fold_log_input(self, rows: Tensor, examples: Examples, teams: Teams) -> Tensor | None:
+    def _out_of_fold_log_input(self, rows: Tensor, known: _Known) -> Tensor | None:
         """Log input factor (rows, n) to the examples of other folds; those of the row's own have no mass.
 
         None if examples are not compared one by one.
         """
         if self.kernel == "positive":
             return None
-        folds = torch.from_numpy(teams.folds)
-        inputs = torch.from_numpy(examples.inputs).double()
-        same_fold = folds[rows, None] == folds
+        same_fold = known.folds[rows, None] == known.folds
         # As many examples as the model itself will have give as much mass.
-        missing = math.log(len(folds)) - (~same_fold).sum(dim=1, keepdim=True).double().log()
-        log_input = (missing + self._log_input_factor(inputs[rows], inputs)).expand(same_fold.shape)
-        return log_input.masked_fill(same_fold, LOG_ZERO)
+        log_input = math.log(len(known.folds)) - (~same_fold).sum(dim=1, keepdim=True).double().log()
+        if known.inputs is not None:
+            log_input = log_input + self._log_input_factor(known.inputs[rows], known.inputs)
+        return log_input.expand(same_fold.shape).masked_fill(same_fold, LOG_ZERO)
 
     def _out_of_fold_masses(
-        self, snapshot: Snapshot, rows: Tensor, log_input: Tensor | None, examples: Examples, teams: Teams
+        self, snapshot: Snapshot, rows: Tensor, log_input: Tensor | None, known: _Known
     ) -> Tensor:
         """Log class masses (answers, rows, c) by particles that do not see the row's example."""
         if log_input is None:
-            return self._out_of_fold_sums(snapshot, rows, examples, teams)
-        folds, labels = torch.from_numpy(teams.folds), torch.from_numpy(examples.labels)
-        log_weights = torch.from_numpy(self.class_weight_)[labels].log().clamp_min(LOG_ZERO)
-        n_answers = teams.n_per_fold if self.expectation == "shared" else 1
-        log_masses = torch.empty(n_answers, len(rows), len(self.classes_), dtype=torch.float64)
-        for fold in range(teams.n_folds):
-            z = snapshot.embeddings[teams.without(fold)].double().cpu()
-            held_out = folds[rows] == fold
+            return self._out_of_fold_sums(snapshot, rows, known)
+        log_weights = known.weights.log().clamp_min(LOG_ZERO)
+        log_masses = self._room_for_masses(rows, known)
+        for fold in range(known.teams.n_folds):
+            z = _precise(snapshot.embeddings[known.teams.without(fold)])
+            held_out = known.folds[rows] == fold
             log_latent = self._log_latent_kernel(z[:, rows[held_out]], z, [slice(None)], self._frequencies(z))
             log_masses[:, held_out] = class_log_masses(
-                log_latent + log_input[held_out], labels, len(self.classes_), log_weights
+                log_latent + log_input[held_out], known.labels, len(self.classes_), log_weights
             )
         return log_masses
 
-    def _out_of_fold_sums(self, snapshot: Snapshot, rows: Tensor, examples: Examples, teams: Teams) -> Tensor:
+    def _out_of_fold_sums(self, snapshot: Snapshot, rows: Tensor, known: _Known) -> Tensor:
         """The same from one sum of features for each class and fold: linear in the examples."""
-        folds, labels = torch.from_numpy(teams.folds), torch.from_numpy(examples.labels)
-        n = len(labels)
-        neighbours = _spread(n, max(len(rows), _MANY_NEIGHBOURS))
-        weights = torch.from_numpy(self.class_weight_)[labels]
-        n_answers = teams.n_per_fold if self.expectation == "shared" else 1
-        log_masses = torch.empty(n_answers, len(rows), len(self.classes_), dtype=torch.float64)
-        for fold in range(teams.n_folds):
-            z = snapshot.embeddings[teams.without(fold)].double().cpu()
-            shown, held_out = neighbours[folds[neighbours] != fold], folds[rows] == fold
+        labels, weights, n = known.labels, known.weights, len(known.labels)
+        neighbours = _spread(n, max(len(rows), _MANY_NEIGHBOURS)).to(labels.device)
+        log_masses = self._room_for_masses(rows, known)
+        for fold in range(known.teams.n_folds):
+            z = _precise(snapshot.embeddings[known.teams.without(fold)])
+            shown, held_out = neighbours[known.folds[neighbours] != fold], known.folds[rows] == fold
             support = self._summary(self._clouds(z[:, shown], [slice(None)]), labels[shown], weights[shown])
             queries = self._clouds(z[:, rows[held_out]], [slice(None)])
             # As many examples as the model itself will have give as much mass.
             log_masses[:, held_out] = support.log_masses(queries) + math.log(n / len(shown))
         return log_masses
+
+    def _room_for_masses(self, rows: Tensor, known: _Known) -> Tensor:
+        n_answers = known.teams.n_per_fold if self.expectation == "shared" else 1
+        return known.weights.new_empty(n_answers, len(rows), len(self.classes_))
+
+
+def _precise(tensor: Tensor) -> Tensor:
+    """In float64, where the tensor is if that has it."""
+    return tensor.double() if tensor.device.type in ("cpu", "cuda") else tensor.cpu().double()
 
 
 def _has_support(examples: Examples, teams: Teams) -> Tensor:
