@@ -173,6 +173,13 @@ def test_neighbour_scale__copies_are_no_neighbours():
     assert neighbour_scale(torch.ones(4, 2)) == 1
 
 
+def test_neighbour_scale__of_some_points_is_the_median_over_those():
+    x = torch.tensor([[0.0], [1.0], [10.0], [12.0], [30.0]])
+    # Nearest squared distances: 1, 1, 4, 4, 324.
+    assert neighbour_scale(x).item() == 4
+    assert neighbour_scale(x, every=4).item() == pytest.approx((1 + 324) / 2)
+
+
 def slow_neighbour_scale(x, groups):
     """The median of the distances to the nearest point of another group, where there is one."""
     nearest = []

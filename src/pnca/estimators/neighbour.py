@@ -260,10 +260,10 @@ class NeighbourClassifier(ParticleClassifier):
             return
         points = torch.from_numpy(examples.inputs).flatten(start_dim=1).double()
         groups = None if examples.groups is None else torch.from_numpy(examples.groups)
-        scale = neighbour_scale(points, groups)
+        step = -(-len(points) // _MANY_ROWS)
+        scale = neighbour_scale(points, groups, every=step)
         self.input_scale_ = float(scale)
         if self.input_weight == "auto":
-            step = -(-len(points) // _MANY_ROWS)
             self.input_weight_ = float(input_factor_weight(points[::step], scale))
         else:
             self.input_weight_ = float(self.input_weight)
