@@ -1,5 +1,6 @@
 """Small fits on a GPU: the step recorded against the step taken anew, folds stacked against one by one."""
 
+import argparse
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -214,11 +215,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.device.startswith("cuda") and not torch.cuda.is_available():
         finish(chosen, "gpu_small", [], [{"name": "small fits on a GPU", "reason": "no CUDA device here"}])
         return
+    skipped: list[dict[str, str]] = []  # filled while measuring
+    finish(chosen, "gpu_small", _measure_all(chosen, skipped), skipped)
+
+
+def _measure_all(chosen: argparse.Namespace, skipped: list[dict[str, str]]) -> Iterator[list[Record]]:
     n, repeats, epochs = (40, 1, 3) if chosen.tiny else (100, chosen.repeats, 100)
-    records, skipped = measure_paper_pnca(n, repeats, chosen.device, epochs=epochs, compiled=chosen.compile)
+    records, not_run = measure_paper_pnca(n, repeats, chosen.device, epochs=epochs, compiled=chosen.compile)
+    skipped += not_run
+    yield records
     of_folds = 3 if chosen.tiny else "auto"
-    records.append(measure_folds(n, min(repeats, 5), chosen.device, epochs=of_folds))
-    finish(chosen, "gpu_small", records, skipped)
+    yield [measure_folds(n, min(repeats, 5), chosen.device, epochs=of_folds)]
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Growth: time and peak memory of fit and predict against n, m, d and the number of classes."""
 
+import argparse
 import json
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -224,21 +225,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for kernel in kernels
         if not is_known(kernel)
     ]
-    records = []
-    for kernel in filter(is_known, kernels):
+    measured = measure_all(list(filter(is_known, kernels)), sweeps, chosen)
+    finish(chosen, "growth", measured, skipped)
+
+
+def measure_all(
+    kernels: Sequence[str], sweeps: Mapping[str, Sequence[int]], chosen: argparse.Namespace
+) -> Iterator[list[Record]]:
+    """Measure every point of every curve, and print the exponent at the end of each."""
+    for kernel in kernels:
         for sweep, values in sweeps.items():
+            records = []
             for value in values:
                 sizes = {**BASE, sweep: value}
                 point = {**sizes, "kernel": kernel, "device": chosen.device, "epochs": chosen.epochs}
                 measured = measure_in_fresh_process(point, chosen.threads)
                 records += make_records(kernel, sweep, sizes, chosen.device, measured)
-                print(f"{kernel}, {sweep} = {value}: {measured}", flush=True)
-    for series, sweep in dict.fromkeys((record.series, record.sweep) for record in records):
-        points = [r for r in records if (r.series, r.sweep) == (series, sweep) and r.seconds]
-        law = growth_law([getattr(r, sweep) for r in points], [r.seconds or 0.0 for r in points])
-        if law is not None:
-            print(f"{series} time ~ {sweep}^{law.exponent:.2f}, at the end {law.at_end:.2f}")
-    finish(chosen, "growth", records, skipped)
+                yield records[-2:]
+            for task in (0, 1):
+                law = growth_law(list(values), [r.seconds or 0.0 for r in records[task::2]])
+                if law is not None:
+                    print(f"{records[task].series}: time ~ {sweep}^{law.exponent:.2f}", flush=True)
 
 
 if __name__ == "__main__":

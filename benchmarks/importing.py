@@ -99,7 +99,7 @@ def make_records(taken: Mapping[str, Sequence[float]]) -> list[Record]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     chosen = parser(__doc__, repeats=9).parse_args(arguments)
-    finish(chosen, "importing", make_records(measure(1 if chosen.tiny else chosen.repeats)))
+    finish(chosen, "importing", [make_records(measure(1 if chosen.tiny else chosen.repeats))])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import platform
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -181,10 +181,10 @@ def make_inputs(
 def finish(
     arguments: argparse.Namespace,
     name: str,
-    records: Sequence[Record],
+    measurements: Iterable[Sequence[Record]],
     skipped: Sequence[Mapping[str, str]] = (),
 ) -> None:
-    """Write the results and say where.
+    """Write the results, anew after each measurement: a run that is stopped keeps what it has.
 
     Parameters
     ----------
@@ -192,18 +192,24 @@ def finish(
         Of :func:`parser`.
     name : str
         The benchmark.
-    records : sequence of Record
-        What was measured.
+    measurements : iterable of sequences of Record
+        Perhaps a generator, which measures while it is read.
     skipped : sequence of mapping
-        ``name`` and ``reason`` of what was not.
+        ``name`` and ``reason`` of what was not measured.
     """
     about = {**environment(arguments.device), "is_tiny": arguments.tiny}
-    results = Results(benchmark=name, environment=about, records=tuple(records), skipped=tuple(skipped))
-    for record in records:
-        number = f"{record.seconds:.4g} s" if record.seconds is not None else f"{record.value} {record.unit}"
-        print(f"{record.name}: {number}")
+    done: list[Record] = []
+    for records in measurements:
+        done += records
+        Results(benchmark=name, environment=about, records=tuple(done)).write(arguments.out)
+        for record in records:
+            number = (
+                f"{record.seconds:.4g} s" if record.seconds is not None else f"{record.value} {record.unit}"
+            )
+            print(f"{record.name}, n = {record.n}: {number}", flush=True)
     for left_out in skipped:
         print(f"{left_out['name']}: skipped, {left_out['reason']}")
+    results = Results(benchmark=name, environment=about, records=tuple(done), skipped=tuple(skipped))
     print(f"written to {results.write(arguments.out)}")
 
 

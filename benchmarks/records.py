@@ -215,7 +215,7 @@ def _ratio(reference: Reference | None, record: Record, *, inverse: bool) -> flo
     if ours is None or theirs is None:
         # More of a rate is better, as less of a time is.
         ours, theirs, inverse = record.value, reference.value, not inverse
-    if not ours or not theirs:
+    if not ours or not theirs or min(ours, theirs) <= 0:  # a difference of two noisy times may be negative
         return None
     return theirs / ours if inverse else ours / theirs
 

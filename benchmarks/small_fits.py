@@ -1,9 +1,8 @@
 """Small fits: the paper's models on 100 to 1,000 examples, against their matrix products and other code."""
 
-import argparse
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -244,30 +243,38 @@ def measure_default(
     return [whole, choice]
 
 
+def measure_tiny(device: str) -> Iterator[list[Record]]:
+    """A toy of every measurement."""
+    yield measure_paper_model("PNCA", 20, 1, device, epochs=2, n_predicted=10)
+    yield measure_paper_model("BNN", 40, 1, device, epochs=1, n_predicted=10)
+    yield [measure_loop(20, 1, device, epochs=2)]
+    yield measure_default(20, 1, device, as_images=True, epochs=3)
+
+
+def measure_all(repeats: int, large_repeats: int, device: str) -> Iterator[list[Record]]:
+    """Every measurement, the longer ones with fewer repetitions."""
+    for name in AUTHORS:
+        yield measure_paper_model(name, 100, repeats, device)
+    yield [measure_loop(100, repeats, device)]
+    for as_images in (False, True):
+        yield measure_default(100, large_repeats, device, as_images=as_images)
+    for n in (400, 1000):
+        yield measure_paper_model("PNCA", n, large_repeats, device)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     options = parser(__doc__)
-    options.add_argument("--large-repeats", type=int, default=3, help="Repetitions at n = 400 and 1,000.")
-    chosen: argparse.Namespace = options.parse_args(arguments)
+    options.add_argument("--large-repeats", type=int, default=3, help="Repetitions of the longer fits.")
+    chosen = options.parse_args(arguments)
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
-    repeats, device = chosen.repeats, chosen.device
-    if chosen.tiny:
-        records = measure_paper_model("PNCA", 20, 1, device, epochs=2, n_predicted=10)
-        records += measure_paper_model("BNN", 40, 1, device, epochs=1, n_predicted=10)
-        records.append(measure_loop(20, 1, device, epochs=2))
-        records += measure_default(20, 1, device, as_images=True, epochs=3)
-        finish(chosen, "small_fits", records)
-        return
-    records = []
-    for name in AUTHORS:
-        records += measure_paper_model(name, 100, repeats, device)
-    for n in (400, 1000):
-        records += measure_paper_model("PNCA", n, min(repeats, chosen.large_repeats), device)
-    records.append(measure_loop(100, repeats, device))
-    for as_images in (False, True):
-        records += measure_default(100, min(repeats, chosen.large_repeats), device, as_images=as_images)
-    finish(chosen, "small_fits", records)
+    device = chosen.device
+    finish(
+        chosen,
+        "small_fits",
+        measure_tiny(device) if chosen.tiny else measure_all(chosen.repeats, chosen.large_repeats, device),
+    )
 
 
 if __name__ == "__main__":

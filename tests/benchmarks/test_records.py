@@ -38,6 +38,7 @@ def test_ratios__are_theirs_over_ours_and_ours_over_the_floor():
     assert record.over_floor() == 1.25
     assert record.speedup("unheard of") is None
     assert Record(name="nothing").over_floor() is None
+    assert Record(name="noise", seconds=-0.1, floors=record.floors).over_floor() is None
 
 
 def test_ratios__of_rates_say_the_same_as_those_of_times():

@@ -11,9 +11,9 @@ import growth
 import importing
 import scoring
 import small_fits
-from measuring import environment, interleaved, make_inputs, spread
+from measuring import environment, finish, interleaved, make_inputs, parser, spread
 from products import kappa_products, n_parameters, network_products, repeated
-from records import read_results
+from records import Record, read_results
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +134,17 @@ def test_interleaved__takes_turns_and_leaves_the_warm_up_out():
     taken = interleaved({"a": task("a"), "b": task("b")}, 2, warm_up=1)
     assert calls == list("ababab")
     assert taken == {"a": [3.0, 5.0], "b": [4.0, 6.0]}
+
+
+def test_finish__keeps_what_was_measured_before_an_error(tmp_path):
+    def measurements():
+        yield [Record(name="done", seconds=1.0)]
+        raise KeyboardInterrupt
+
+    path = tmp_path / "results.json"
+    with pytest.raises(KeyboardInterrupt):
+        finish(parser("").parse_args(["--out", str(path)]), "b", measurements())
+    assert [record.name for record in read_results(path).records] == ["done"]
 
 
 def test_spread__of_one_is_that_one():
