@@ -1,12 +1,15 @@
 """Growth: time and peak memory of fit and predict against n, m, d and the number of classes."""
 
 import argparse
+import ctypes
+import gc
 import json
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -117,6 +120,7 @@ class _PeakMemory:
             torch.cuda.reset_peak_memory_stats()
             self.before = torch.cuda.memory_allocated()
             return
+        _give_back()
         try:
             Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far; Linux only
             self.before = _status("VmRSS")
@@ -132,6 +136,13 @@ class _PeakMemory:
             return (torch.cuda.max_memory_allocated() - self.before) / _GIB
         beyond = (_status("VmHWM") if self.is_reset else _largest()) - self.before
         return beyond / _GIB if beyond > 0 else None
+
+
+def _give_back() -> None:
+    """Hand freed memory to the system, where that can be asked for: else it hides what is needed next."""
+    gc.collect()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _status(name: str) -> int:
