@@ -91,7 +91,8 @@ class _Layers(torch.autograd.Function):
             torch.bmm(hidden[layer].mT, grad, out=grads[2 * layer])
             torch.sum(grad, dim=1, out=grads[2 * layer + 1])
             if layer > 0:
-                grad = (grad @ weights[layer].mT).mul_(hidden[layer] > 0)
+                # The gradient of ReLU in one pass; a mask would be two.
+                grad = torch.ops.aten.threshold_backward(grad @ weights[layer].mT, hidden[layer], 0)
         grad_inputs = grad @ weights[0].mT if ctx.needs_input_grad[1] else None
         return grad_particles, grad_inputs, None
 

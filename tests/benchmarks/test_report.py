@@ -1,0 +1,123 @@
+"""The document says what the files say, computes what follows, and names what is missing."""
+
+import pytest
+
+from pnca.exceptions import InvalidInputError
+from records import Record, Reference, Results, Target
+from report import duration, main, record_table, write_report
+from sections import SECTIONS
+
+ABOUT = {"processor": "Abacus", "cores": 2, "threads": 1, "versions": {"torch": "9.9"}, "date": "2026-01-01T"}
+
+
+def write(folder, name, *records, skipped=(), about=ABOUT):
+    results = Results(benchmark=name, environment=about, records=records, skipped=skipped)
+    results.write(folder / f"{name}.json")
+
+
+def fit(seconds, floor=1.0):
+    return Record(
+        name="PNCA, fit",
+        n=1000,
+        seconds=seconds,
+        floors=(Reference(name="products", seconds=floor),),
+        alternatives=(Reference(name="authors' code", seconds=42.0, source="elsewhere"),),
+        targets=(
+            Target(text="at most 1.5 times", quantity="over_floor", at_most=1.5),
+            Target(text="35 times faster", quantity="speedup", at_least=35),
+        ),
+    )
+
+
+def growth(power, sizes=(100, 200, 400)):
+    return [
+        Record(
+            name=f"exact, n = {n}",
+            n=n,
+            seconds=1e-6 * n**power,
+            memory_gib=1e-3 * n,
+            series="exact: fit",
+            sweep="n",
+        )
+        for n in sizes
+    ]
+
+
+def test_record_table__computes_ratios_and_verdicts():
+    (row,) = record_table([fit(1.4)]).rows
+    assert row == [
+        "PNCA, fit",
+        "1,000",
+        "1.40 s",
+        "authors' code takes 30.0 times as long (42.0 s, elsewhere)",
+        "1.40 times products (1.00 s)",
+        "at most 1.5 times<br>35 times faster",
+        "**met**<br>**not met**",
+    ]
+
+
+def test_record_table__leaves_out_columns_that_nobody_fills():
+    assert list(record_table([Record(name="a", value=0.25, unit="of all")]).headings) == ["what", "measured"]
+
+
+def test_report__lists_what_falls_short_and_only_that(tmp_path):
+    write(tmp_path, "small_fits", fit(1.4))
+    text = write_report(tmp_path, tmp_path / "performance.md").read_text()
+    shortfalls = text.split("## What falls short")[1]
+    assert "1 of 2 targets that were measured are met." in shortfalls
+    assert "PNCA, fit: 35 times faster, not met (1.40 s;" in shortfalls
+    assert "at most 1.5 times," not in shortfalls
+    assert "*Abacus; 2 cores; 1 torch thread; torch 9.9; 2026-01-01.*" in text
+
+
+def test_report__says_which_files_are_missing(tmp_path):
+    text = write_report(tmp_path, tmp_path / "performance.md").read_text()
+    for section in SECTIONS:
+        assert f"Not measured: there is no `{section.name}.json`." in text
+        assert f"- {section.title}: not measured ({section.asked})." in text
+    assert "0 of 0 targets" in text
+
+
+def test_report__says_what_was_skipped_and_that_toys_are_toys(tmp_path):
+    write(tmp_path, "gpu_small", skipped=({"name": "small fits", "reason": "no CUDA device here"},))
+    write(tmp_path, "importing", Record(name="help", seconds=0.1), about={**ABOUT, "is_tiny": True})
+    text = write_report(tmp_path, tmp_path / "performance.md").read_text()
+    assert "- small fits was skipped: no CUDA device here." in text
+    assert "- Small fits on a GPU: not measured" in text
+    assert text.count("Toy sizes: not a measurement") == 1
+
+
+def test_report__puts_files_of_the_same_name_together_and_shows_strangers(tmp_path):
+    write(tmp_path, "small_fits", Record(name="here", seconds=1.0))
+    write(tmp_path, "small_fits_cuda", Record(name="there", seconds=0.1))
+    write(tmp_path, "sorting_hats", Record(name="hats", seconds=1.0))
+    text = write_report(tmp_path, tmp_path / "performance.md").read_text()
+    section = text.split("## Small fits\n")[1].split("\n## ")[0]
+    assert "| here |" in section
+    assert "| there |" in section
+    assert "## Sorting hats" in text
+
+
+def test_report__fits_and_plots_growth(tmp_path):
+    write(tmp_path, "growth", *growth(2))
+    main([str(tmp_path), "--out", str(tmp_path / "docs" / "performance.md")])
+    text = (tmp_path / "docs" / "performance.md").read_text()
+    assert "| exact: fit | n | 2.00 ± 0.00 | 2.00 | 1.00 ± 0.00 | 1.00 |" in text
+    for name in ("growth_time.png", "growth_memory.png"):
+        assert f"(performance/{name})" in text
+        assert (tmp_path / "docs" / "performance" / name).stat().st_size > 5000
+
+
+def test_report__refuses_what_is_no_folder_or_no_document(tmp_path):
+    with pytest.raises(InvalidInputError, match="is not a folder of result files"):
+        write_report(tmp_path / "nowhere", tmp_path / "performance.md")
+    with pytest.raises(InvalidInputError, match=r"must end in \.md"):
+        write_report(tmp_path, tmp_path / "performance.html")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(150.0, "2.50 min"), (90.0, "90.0 s"), (0.9999, "1000 ms"), (2.5e-5, "25.0 µs"), (0.0, "0 µs")],
+)
+def test_duration__chooses_a_unit(seconds, text):
+    assert duration(seconds) == text
