@@ -25,7 +25,7 @@ _WITHIN = Target(text="at most 25 ms", at_most=0.025)
 class CompiledStep(steps.Step):
     """A step whose evaluation, forward and backward, went through ``torch.compile``."""
 
-    def __init__(self, *arguments: Any) -> None:  # noqa: ANN401
+    def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.evaluate = torch.compile(self.evaluate, mode="reduce-overhead")
 
@@ -43,7 +43,7 @@ def clocks(device: str) -> Iterator[dict[str, list[float]]]:
     seconds: dict[str, list[float]] = {"training": [], "recording": []}
 
     def clocked(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+        def call(*arguments: Any, **options: Any) -> Any:
             synchronise(device)
             start = time.perf_counter()
             result = function(*arguments, **options)

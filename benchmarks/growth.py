@@ -38,7 +38,7 @@ _GIB = 2**30
 class _Clocked(PNCAClassifier):
     """Notes the time at the end of every epoch."""
 
-    def _snapshots(self, *arguments: Any, **options: Any) -> list[Any]:  # noqa: ANN401
+    def _snapshots(self, *arguments: Any, **options: Any) -> list[Any]:
         synchronise(self.device)
         self.clock.append(time.perf_counter())
         return super()._snapshots(*arguments, **options)

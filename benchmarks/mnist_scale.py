@@ -30,7 +30,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 
 
-def measure(name: str, n: int, settings: dict[str, Any], data: Any, device: str) -> Record:  # noqa: ANN401
+def measure(name: str, n: int, settings: dict[str, Any], data: Any, device: str) -> Record:
     """Fit a model to n digits, and ask it about all test digits and letters.
 
     Parameters

@@ -196,7 +196,7 @@ def _listed(entry: Mapping[str, Any], name: str) -> Iterable[Mapping[str, Any]]:
     return found if isinstance(found, list | tuple) else [found]
 
 
-def _known(kind: Any, values: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _known(kind: Any, values: Mapping[str, Any]) -> Any:
     names = {f.name for f in fields(kind)}
     return kind(**{key: value for key, value in values.items() if key in names})
 

@@ -22,7 +22,7 @@ from records import Record, Reference
 N_WORKERS = 2
 
 
-def score(model: Any, rows: Path, part: slice) -> int:  # noqa: ANN401
+def score(model: Any, rows: Path, part: slice) -> int:
     """Predict a part of the rows in a file; return how many that were.
 
     Parameters
@@ -68,7 +68,7 @@ def parts(n_rows: int, n_parts: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(ends)]
 
 
-def dask_task(stack: ExitStack, model: Any, rows: Path, n_rows: int) -> Callable[[], object]:  # noqa: ANN401
+def dask_task(stack: ExitStack, model: Any, rows: Path, n_rows: int) -> Callable[[], object]:
     """Start local workers; return what lets them score all rows.
 
     Parameters

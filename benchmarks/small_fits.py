@@ -183,7 +183,7 @@ def train_one(
 class _TimedChoice(PNCAClassifier):
     """The default model, with a clock on what it chooses out of fold."""
 
-    def _choose(self, *arguments: Any) -> Any:  # noqa: ANN401
+    def _choose(self, *arguments: Any) -> Any:
         start = time.perf_counter()
         try:
             return super()._choose(*arguments)

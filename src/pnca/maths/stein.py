@@ -38,7 +38,8 @@ def median_bandwidth(sq_dist: Tensor) -> Tensor:
         return sq_dist.new_tensor(math.inf)
     row, column = torch.triu_indices(m, m, offset=1, device=sq_dist.device)
     # Not torch.median, which takes the lower of two middle values.
-    bandwidth = sq_dist[row, column].quantile(0.5) / math.log(m)
+    ordered = sq_dist[row, column].sort().values
+    bandwidth = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / (2 * math.log(m))
     return torch.where(bandwidth > 0, bandwidth, math.inf)
 
 

@@ -6,9 +6,11 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
-#: Nadam's momentum grows towards beta1 with this factor to the power of the steps (Dozat, 2016).
-_MOMENTUM_DECAY, _MOMENTUM_BASE = 4e-3, 0.96
+from pnca.accelerated import nadam
+from pnca.maths.nadam import BETA1, BETA2, EPSILON, coefficients
+
+#: Steps whose coefficients are found at once.
+_N_STEPS = 4096
 
 
 class Optimiser(Protocol):
@@ -36,7 +38,9 @@ def make_optimiser(name: str, particles: Tensor, learning_rate: float) -> Optimi
     Optimiser
     """
     if name == "nadam" and particles.device.type == "cpu":
-        return FusedNadam(particles, learning_rate)
+        return NadamByAdam(particles, learning_rate)
+    if name == "nadam" and nadam.is_fused(particles):
+        return nadam.FusedNadam(particles, learning_rate)
     # On a GPU a step may be recorded once and played many times: its counter must live there too.
     is_cuda = particles.device.type == "cuda"
     if name == "nadam":
@@ -48,58 +52,55 @@ def make_optimiser(name: str, particles: Tensor, learning_rate: float) -> Optimi
     )
 
 
-class FusedNadam:
+class NadamByAdam:
     r"""Nadam by torch's fused Adam, three times faster on a CPU than torch's Nadam.
 
-    .. math:: w \leftarrow w - \epsilon\, \frac{c_g\, g + c_m\, m_t}{\sqrt{v_t / (1 - \beta_2^t)} + \delta},
-              \quad c_g = \frac{1 - \mu_t}{1 - \prod_{s \le t} \mu_s},
-              \quad c_m = \frac{\mu_{t+1}}{1 - \prod_{s \le t + 1} \mu_s}
-
-    With :math:`m_t = \beta_1 m_{t-1} + (1 - \beta_1) g` the numerator is
-    :math:`(c_g + c_m) (b\, m_{t-1} + (1 - b)\, g)` for :math:`b = c_m \beta_1 / (c_g + c_m)`: a step of Adam
-    from the same moments with its first rate equal to :math:`b` and the step size adjusted.
+    The numerator of a step (see :func:`pnca.maths.nadam.coefficients`) is
+    :math:`(c_g + c_m) (b\, m_{t-1} + (1 - b)\, g)` with :math:`b = c_m \beta_1 / (c_g + c_m)`: a step of Adam
+    from the same moments, with :math:`b` for its first rate and another step size.
 
     Parameters
     ----------
     particles : Tensor of shape (m, p)
         They are changed at every step.
     learning_rate : float
-        Step size :math:`\epsilon`.
+        Step size.
     """
 
     def __init__(self, particles: Tensor, learning_rate: float) -> None:
         self.particles, self.learning_rate = particles, learning_rate
         self.mean, self.sq_mean = torch.zeros_like(particles), torch.zeros_like(particles)
-        self.n_steps, self.momentum_product = 0, 1.0
+        self.n_steps = 0
+        self._coefficients: list[list[float]] = []
 
     @torch.no_grad()
     def step(self, direction: Tensor) -> None:
         """Take one step: (m, p)."""
-        t = self.n_steps = self.n_steps + 1
-        momentum, next_momentum = _momentum(t), _momentum(t + 1)
-        self.momentum_product *= momentum
-        of_gradient = (1 - momentum) / (1 - self.momentum_product)
-        of_mean = next_momentum / (1 - self.momentum_product * next_momentum)
-        rate = of_mean * _BETA1 / (of_gradient + of_mean)
+        if self.n_steps >= len(self._coefficients):
+            n_steps = max(_N_STEPS, 2 * self.n_steps)
+            self._coefficients = coefficients(n_steps, self.learning_rate).tolist()
+        of_gradient, of_mean, _ = self._coefficients[self.n_steps]
+        rate = of_mean * BETA1 / (of_gradient + of_mean)
         adam(
             [self.particles],
             [direction],
             [self.mean],  # becomes b m + (1 - b) g
             [self.sq_mean],
             [],
-            [torch.tensor(float(t - 1))],
+            [torch.tensor(float(self.n_steps))],
             fused=True,
             amsgrad=False,
             beta1=rate,
-            beta2=_BETA2,
-            # Adam divides by 1 - rate^t.
-            lr=self.learning_rate * (of_gradient + of_mean) * (1 - rate**t),
+            beta2=BETA2,
+            # Adam divides by 1 - b^t.
+            lr=(of_gradient + of_mean) * (1 - rate ** (self.n_steps + 1)),
             weight_decay=0.0,
-            eps=_EPSILON,
+            eps=EPSILON,
             maximize=False,
         )
         # From there to beta1 m + (1 - beta1) g along the same line: no second buffer.
         self.mean.lerp_(direction, -of_gradient / of_mean)
+        self.n_steps += 1
 
 
 class _TorchOptimiser:
@@ -111,8 +112,3 @@ class _TorchOptimiser:
     def step(self, direction: Tensor) -> None:
         self.particles.grad = direction
         self.optimiser.step()
-
-
-def _momentum(step: int) -> float:
-    momentum: float = _BETA1 * (1 - 0.5 * _MOMENTUM_BASE ** (step * _MOMENTUM_DECAY))
-    return momentum

@@ -1,0 +1,32 @@
+import pytest
+import torch
+
+from pnca.training.optimisers import make_optimiser
+
+TORCH = {"nadam": torch.optim.NAdam, "adam": torch.optim.Adam}
+
+
+@pytest.mark.parametrize("name", ["nadam", "adam"])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_make_optimiser__steps_are_those_of_torch(name, device, monkeypatch):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    monkeypatch.setattr("pnca.training.optimisers._N_STEPS", 50)  # it looks further ahead when it must
+    generator = torch.Generator().manual_seed(0)
+    w = torch.randn(3, 1500, generator=generator).to(device)
+    expected = w.clone().requires_grad_()
+    steps, reference = make_optimiser(name, w, 0.01), TORCH[name]([expected], lr=0.01)
+    for k in range(300):
+        direction = (1 + k % 7) * torch.randn(3, 1500, generator=generator).to(device)
+        steps.step(direction)
+        expected.grad = direction
+        reference.step()
+    # Three hundred steps of .01 in float32.
+    torch.testing.assert_close(w, expected.detach(), rtol=1e-4, atol=2e-5)
+
+
+def test_make_optimiser__leaves_the_direction_alone():
+    w, direction = torch.zeros(2, 3), torch.ones(2, 3)
+    make_optimiser("nadam", w, 0.1).step(direction)
+    assert (direction == 1).all()
+    assert (w < 0).all()
