@@ -221,4 +221,9 @@ def _ratio(reference: Reference | None, record: Record, *, inverse: bool) -> flo
 
 
 def _without_blanks(record: Record) -> dict[str, Any]:
-    return {key: value for key, value in asdict(record).items() if value not in (None, "", ())}
+    entries = asdict(record).items()
+    return {key: value for key, value in entries if value is not None and not _is_empty(value)}
+
+
+def _is_empty(value: object) -> bool:
+    return isinstance(value, str | tuple) and not value

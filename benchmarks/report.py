@@ -314,13 +314,16 @@ def _reached(record: Record) -> str:
 
 def _against(record: Record, reference: Reference) -> str:
     ratio, amount = _ratio(record.speedup(reference.name)), _amount(reference, record)
+    if ratio == NOTHING:
+        return f"{reference.name} ({amount})"
     if record.seconds is not None and reference.seconds is not None:
         return f"{reference.name} takes {ratio} as long ({amount})"
     return f"{ratio} {reference.name} ({amount})"
 
 
 def _over(record: Record, reference: Reference) -> str:
-    return f"{_ratio(record.over_floor(reference.name))} {reference.name} ({_amount(reference, record)})"
+    ratio, amount = _ratio(record.over_floor(reference.name)), _amount(reference, record)
+    return f"{'' if ratio == NOTHING else ratio + ' '}{reference.name} ({amount})"
 
 
 def _amount(reference: Reference, record: Record) -> str:

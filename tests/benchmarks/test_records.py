@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from pnca.exceptions import InvalidInputError
@@ -12,7 +13,7 @@ def test_results__survive_writing_and_reading(tmp_path):
     record = Record(
         name="a fit",
         n=100,
-        seconds=0.5,
+        seconds=np.float64(0.5),
         low=0.4,
         high=0.6,
         repeats=5,

@@ -56,6 +56,11 @@ def test_record_table__computes_ratios_and_verdicts():
     ]
 
 
+def test_record_table__has_no_ratio_to_a_difference_below_zero():
+    (row,) = record_table([fit(-0.1)]).rows
+    assert row[2:5] == ["-100 ms", "authors' code (42.0 s, elsewhere)", "products (1.00 s)"]
+
+
 def test_record_table__leaves_out_columns_that_nobody_fills():
     assert list(record_table([Record(name="a", value=0.25, unit="of all")]).headings) == ["what", "measured"]
 
