@@ -28,7 +28,11 @@ __all__ = [
 
 
 def log_correct_shares(
-    log_kernel: Tensor, labels: Tensor, background: float = 0.0, log_prior: Tensor | None = None
+    log_kernel: Tensor,
+    labels: Tensor,
+    background: float = 0.0,
+    log_prior: Tensor | None = None,
+    labels_of_rows: Tensor | None = None,
 ) -> Tensor:
     r"""Log of the share of kernel mass that each training point gets from its own class.
 
@@ -40,7 +44,7 @@ def log_correct_shares(
 
     Parameters
     ----------
-    log_kernel : Tensor of shape (..., n, n)
+    log_kernel : Tensor of shape (..., n, n), or (..., n_a, n)
         :math:`\log K_{ij}`, weighted if points have weights, after
         :func:`pnca.maths.neighbours.leave_one_out`; with kernels of single particles, (m, n, n).
     labels : Tensor of shape (n,)
@@ -49,10 +53,12 @@ def log_correct_shares(
         The background mass :math:`\alpha`; zero is the paper.
     log_prior : Tensor of shape (c,), optional
         :math:`\log \pi_c`; needed with a background only.
+    labels_of_rows : Tensor of shape (n_a,), optional
+        Classes of the rows, if these are some of the points only.
 
     Returns
     -------
-    Tensor of shape (..., n)
+    Tensor of shape (..., n), or (..., n_a)
 
     Examples
     --------
@@ -61,11 +67,12 @@ def log_correct_shares(
     >>> log_correct_shares(log_K, torch.tensor([0, 0, 1])).exp()
     tensor([0.5000, 0.5000, 0.0000])
     """
-    is_other_class = labels[:, None] != labels
+    of_rows = labels if labels_of_rows is None else labels_of_rows
+    is_other_class = of_rows[:, None] != labels
     log_total = log_kernel.logsumexp(dim=-1)
     log_correct = log_kernel.masked_fill(is_other_class, LOG_ZERO).logsumexp(dim=-1)
     if background > 0 and log_prior is not None:
-        log_correct = log_plus(log_correct, background, log_prior[labels])
+        log_correct = log_plus(log_correct, background, log_prior[of_rows])
     return log_correct - log_plus(log_total, background)
 
 
