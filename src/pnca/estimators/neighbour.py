@@ -60,13 +60,16 @@ class NeighbourData(TrainingData):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NeighbourBatch:
-    """Examples of one step, which are each other's neighbours."""
+    """Examples of one step, which are each other's neighbours.
+
+    A process that shares the step with others has the loss of its own rows only: n_a of the n, else all n.
+    """
 
     inputs: Tensor  # (n, ...)
     labels: Tensor  # (n,)
-    log_factor: Tensor  # (n, n) or (answers, n, n): of the kernel, log 0 where it does not count
-    learns: Tensor  # (n,) or (answers, n): weight of each example in the loss
-    n_answers: Tensor  # (): how many the loss sums
+    log_factor: Tensor  # (n_a, n) or (answers, n_a, n): of the kernel, log 0 where it does not count
+    learns: Tensor  # (n_a,) or (answers, n_a): weight of each example in the loss
+    n_answers: Tensor  # (): how many the loss sums, in all processes
     data: NeighbourData
 
 
@@ -290,44 +293,49 @@ class NeighbourClassifier(ParticleClassifier):
         groups = None if data.groups is None else data.groups[indices]
         sees = None if data.sees is None else data.sees[:, indices]
         learns = weights * has_partner(labels, len(self.classes_), groups, data.n_groups, sees)
-        log_factor = _safe_log(weights).expand(len(labels), -1)  # (n, n)
+        own = data.shards.own
+        rows = own(torch.arange(len(labels), device=labels.device))
+        log_factor = _safe_log(weights).expand(len(rows), -1)  # (n_a, n)
         if not self._augmentation:
-            log_factor = log_factor + self._log_input_factor(inputs, inputs)
+            log_factor = log_factor + self._log_input_factor(own(inputs), inputs)
         n_answers = len(labels) * torch.ones((), device=labels.device)
         if sees is not None and data.team_of_answer is not None:
             sees = sees[data.team_of_answer]
             learns = learns[data.team_of_answer] * sees
-            log_factor = log_factor.masked_fill(~sees[:, None, :], LOG_ZERO)  # (answers, n, n)
+            log_factor = log_factor.masked_fill(~sees[:, None, :], LOG_ZERO)  # (answers, n_a, n)
             n_answers = sees.sum()
         elif self.expectation == "shared":
             n_answers = n_answers * data.teams.n_particles
         return NeighbourBatch(
             inputs=inputs,
             labels=labels,
-            log_factor=leave_one_out(log_factor, groups),
-            learns=learns,
+            log_factor=leave_one_out(log_factor, groups, rows),
+            learns=own(learns, dim=-1),
             n_answers=n_answers,
             data=data,
         )
 
     def _evaluate(self, particles: Tensor, batch: NeighbourBatch) -> Evaluation:
         inputs, labels, data = batch.inputs, batch.labels, batch.data
-        queries = self._augmented(inputs)
+        own_inputs, own_labels = data.shards.own(inputs), data.shards.own(labels)
+        queries = self._augmented(own_inputs)
         outputs = self.network_(particles, queries, training=True)
         # Only the example itself is disturbed: it is compared with others as predictions are.
         is_disturbed = self._dropout or self._augmentation
-        support = self.network_(particles, inputs) if is_disturbed else outputs
+        support = self.network_(particles, own_inputs) if is_disturbed else outputs
+        support = data.shards.gather(support, len(labels))
         log_kernel = self._log_latent_kernel(outputs, support, data.teams.slices, data.frequencies)
         log_kernel = log_kernel + batch.log_factor
         if self._augmentation:
             log_kernel = log_kernel + self._log_input_factor(queries, inputs)
         background = self._background_among(len(labels))
-        loss = pnca_loss(log_correct_shares(log_kernel, labels, background, data.log_prior), batch.learns)
+        log_correct = log_correct_shares(log_kernel, labels, background, data.log_prior, own_labels)
+        loss = pnca_loss(log_correct, batch.learns)
         # What is shown while it trains is the accuracy of the particles that see all examples.
         of_all = data.teams.full if self.expectation == "shared" else slice(0, 1)
         log_shares = log_neighbour_shares(log_kernel.detach()[of_all], background)
         probabilities = class_probabilities(log_shares, labels, data.log_prior).mean(dim=0)
-        n_correct = (probabilities.argmax(dim=1) == labels).sum()
+        n_correct = (probabilities.argmax(dim=1) == own_labels).sum()
         return Evaluation(loss, loss.detach() / batch.n_answers, n_correct)
 
     def _background_among(self, n_points: int) -> float:
