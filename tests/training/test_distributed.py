@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock  # torch needs it too
 
 import pnca
 from pnca.exceptions import InvalidInputError
@@ -37,8 +38,6 @@ class Processes:
 
     def __init__(self, n, folder):
         self.n = n
-        done = run(SCRIPT, folder, n_processes=n)
-        assert done.returncode == 0, done.stderr[-3000:]
         self.told = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(n)]
         self.arrays = [dict(np.load(folder / f"{rank}.npz")) for rank in range(n)]
         self.left = list((folder / "checkpoints").iterdir())
@@ -49,7 +48,15 @@ class Processes:
 
 @pytest.fixture(scope="module", params=[2, 3])
 def processes(request, tmp_path_factory):
-    return Processes(request.param, tmp_path_factory.mktemp("processes"))
+    root, n = tmp_path_factory.getbasetemp(), request.param
+    # The workers of pytest-xdist, which have folders of their own in a common one, share a start.
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / f"processes-{n}"
+    with FileLock(f"{folder}.lock"):
+        if not (folder / f"{n - 1}.json").exists():
+            folder.mkdir(exist_ok=True)
+            done = run(SCRIPT, folder, n_processes=n)
+            assert done.returncode == 0, done.stderr[-3000:]
+    return Processes(n, folder)
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +177,13 @@ def test_examples__do_not_divide_evenly():
     X, _ = examples()
     assert len(X) % 2
     assert len(X) % 3
+
+
+def test_distributed__one_process_is_one_process():
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        with pnca.distributed() as processes:
+            assert processes is ONE_PROCESS
+        assert torch.distributed.is_initialized()
+    finally:
+        torch.distributed.destroy_process_group()

@@ -14,7 +14,7 @@ from torch.distributed import PrefixStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
 from pnca.exceptions import InvalidInputError
-from pnca.training.shards import ProcessShards, Shards, sharing
+from pnca.training.shards import ONE_PROCESS, ProcessShards, Shards, sharing
 
 #: What torchrun tells the processes it starts.
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -60,7 +60,7 @@ def distributed(*, timeout: float = 600.0) -> Iterator[Shards]:
     if not dist.is_available():
         raise InvalidInputError("This build of torch has no torch.distributed: fit in one process.")
     if dist.is_initialized():
-        with sharing(ProcessShards()) as shards:
+        with sharing(_shards()) as shards:
             yield shards
         return
     if missing := [name for name in _VARIABLES if name not in os.environ]:
@@ -70,11 +70,16 @@ def distributed(*, timeout: float = 600.0) -> Iterator[Shards]:
         )
     _start(timeout)
     try:
-        with sharing(ProcessShards()) as shards:
+        with sharing(_shards()) as shards:
             yield shards
     finally:
         # After an error too: the others then hear that this process is gone, and do not wait for it.
         dist.destroy_process_group()
+
+
+def _shards() -> Shards:
+    # One process has nobody to talk to, and its kernel of a set with itself is half the work.
+    return ProcessShards() if dist.get_world_size() > 1 else ONE_PROCESS
 
 
 def _start(timeout: float) -> None:

@@ -235,7 +235,7 @@ class ProcessShards(Shards):
         try:
             yield check
         finally:
-            if is_main:
+            if before is not None:
                 signal.signal(signal.SIGINT, before)
 
 
