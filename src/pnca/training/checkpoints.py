@@ -143,7 +143,7 @@ class FileCheckpoint(Checkpoint):
         self.is_complete = True
 
     def _write(self, epoch: int) -> None:
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         if epoch == self._epoch_written:
             return
@@ -163,10 +163,13 @@ class FileCheckpoint(Checkpoint):
             "fingerprints": self._fingerprints,
         }
 
+        content = save(tensors, metadata={"pnca": json.dumps(metadata)})
+
         def write(temporary: Path) -> None:
-            save_file(tensors, temporary, metadata={"pnca": json.dumps(metadata)})
-            # On the disk before it takes the place of the last one: a power cut must not cost both.
-            with temporary.open("rb") as file:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                # On the disk before it takes the place of the last one: a power cut must not cost both.
                 os.fsync(file.fileno())
 
         write_atomically(self.path, write)
@@ -211,7 +214,8 @@ def checkpoints(folder: str | Path, *, every: int = 10) -> Iterator[None]:
     folder : str or Path
         For files ``fit-001.safetensors``, ..., one for each fit in the order of the block.
     every : int
-        Epochs between two writes. A write costs about as much as copying four times the particles to disk.
+        Epochs between two writes. A file holds three times the particles (4 m p bytes each), and what the
+        folds choose from.
 
     Examples
     --------
