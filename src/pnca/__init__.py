@@ -15,6 +15,8 @@ if TYPE_CHECKING:
         PNCAClassifier,
         paper_settings,
     )
+    from pnca.training.checkpoints import checkpoints
+    from pnca.training.distributed import distributed
 
 __version__ = "0.1.0"
 
@@ -24,14 +26,19 @@ __all__ = [
     "EnsembleClassifier",
     "NCAClassifier",
     "PNCAClassifier",
+    "checkpoints",
+    "distributed",
     "paper_settings",
 ]
+
+#: Where a name comes from, if not from the estimators.
+_MODULES = {"checkpoints": "pnca.training.checkpoints", "distributed": "pnca.training.distributed"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     # Estimators load torch and scikit-learn, which `pnca --help` should not wait for.
     if name in __all__:
-        return getattr(import_module("pnca.estimators"), name)
+        return getattr(import_module(_MODULES.get(name, "pnca.estimators")), name)
     raise AttributeError(f"module 'pnca' has no attribute {name!r}")
 
 

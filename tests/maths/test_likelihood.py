@@ -38,3 +38,11 @@ def test_log_mean_probabilities__average_probabilities_and_not_logits():
 def test_log_mean_probabilities__stay_finite_for_extreme_logits():
     logits = torch.tensor([[[0.0, 1e4]], [[0.0, 1e4]]])
     assert log_mean_probabilities(logits).tolist() == [[-1e4, 0.0]]
+
+
+def test_cross_entropy__of_shares_adds_up_even_if_one_is_empty():
+    logits, labels = scenarios.cloud(3, 5, 4), torch.tensor([0, 3, 1, 1, 2])
+    weights = torch.tensor([1.0, 2.0, 0.5, 0.0, 1.0], dtype=logits.dtype)
+    shares = [slice(0, 3), slice(3, 5), slice(5, 5)]
+    parts = [cross_entropy(logits[:, rows], labels[rows], weights[rows], 5) for rows in shares]
+    torch.testing.assert_close(sum(parts), cross_entropy(logits, labels, weights))

@@ -169,3 +169,12 @@ def test_pnca_loss__sums_over_particles_that_learn_each_on_its_own():
     together = pnca_loss(log_correct_shares(log_kernels, labels), weights)
     alone = [pnca_loss(log_correct_shares(kernel, labels), weights) for kernel in log_kernels]
     torch.testing.assert_close(together, sum(alone))
+
+
+@pytest.mark.parametrize("groups", [None, torch.tensor([0, 0, 1, 1, 2, 2, 3])])
+def test_log_correct_shares__of_some_rows_are_those_of_all(groups):
+    z, labels, log_prior = scenarios.cloud(2, 7, 2), scenarios.labels(7, 2), torch.tensor([0.3, 0.7]).log()
+    log_K, rows = log_expected_kernel(z, z, 1.0), torch.tensor([2, 3, 6])
+    whole = log_correct_shares(leave_one_out(log_K, groups), labels, 0.2, log_prior)
+    some = leave_one_out(log_K[rows], groups, rows)
+    torch.testing.assert_close(log_correct_shares(some, labels, 0.2, log_prior, labels[rows]), whole[rows])

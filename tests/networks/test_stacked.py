@@ -165,3 +165,25 @@ def test_stacked_module__refuses_an_instance_it_cannot_redraw():
 
     with pytest.raises(InvalidInputError, match="pass a callable"):
         StackedModule(Raw(), sample=torch.zeros(2, 3))
+
+
+def test_stacked_module__of_no_inputs_has_no_outputs_and_a_gradient_of_zero():
+    network = StackedModule(
+        lambda: nn.Sequential(nn.Unflatten(1, (4, 1)), Fragile()), sample=torch.zeros(2, 4)
+    )
+    particles = network.draw(2, generator()).requires_grad_()
+    outputs = network(particles, torch.zeros(0, 4), training=True)
+    assert outputs.shape == (2, 0, 3)
+    (gradient,) = torch.autograd.grad(outputs.sum(), particles)
+    assert (gradient == 0).all()
+
+
+class Fragile(nn.Module):
+    """Cannot reshape what is empty."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.linear(x.reshape(len(x), -1))

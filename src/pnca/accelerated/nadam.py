@@ -56,3 +56,12 @@ class FusedNadam:
             BLOCK=_BLOCK,
         )
         self.n_steps += 1
+
+    def state(self) -> dict[str, Tensor]:
+        """What the next steps depend on."""
+        return {"mean": self.mean, "sq_mean": self.sq_mean, "n_steps": self.n_steps}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on from a state."""
+        for name, value in self.state().items():
+            value.copy_(state[name])

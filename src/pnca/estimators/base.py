@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from pnca import __version__
 from pnca.estimators._compat import Interval, StrOptions, fit_context
 from pnca.exceptions import InvalidInputError
 from pnca.maths.likelihood import log_mean
@@ -27,9 +29,12 @@ from pnca.maths.uncertainty import split_entropy
 from pnca.networks import MLP, ParticleNetwork, StackedModule, seeded
 from pnca.training.augmentation import ImageShape, augment
 from pnca.training.batches import Indices
+from pnca.training.checkpoints import NO_CHECKPOINT, Checkpoint, NumpyStream, TorchStreams, open_checkpoint
 from pnca.training.devices import resolve_device
+from pnca.training.fingerprints import fingerprint, parameter_fingerprints
 from pnca.training.folds import Teams
 from pnca.training.loop import History, train
+from pnca.training.shards import ONE_PROCESS, Shards, current_shards
 from pnca.training.steps import Evaluation
 
 if TYPE_CHECKING:
@@ -60,6 +65,7 @@ class TrainingData:
     groups: Tensor | None  # (n,)
     sees: Tensor | None  # (teams, n), bool: examples shown to each team of particles; None: all to all
     teams: Teams
+    shards: Shards = ONE_PROCESS  # processes that share each batch
 
 
 class Snapshot(NamedTuple):
@@ -68,6 +74,19 @@ class Snapshot(NamedTuple):
     epoch: int
     particles: Tensor  # (m, p), those that see all examples
     embeddings: Tensor  # (particles of all teams, n, d)
+
+
+class SnapshotList(list[Snapshot]):
+    """Snapshots, which a checkpoint can keep."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Their tensors, named by the epoch."""
+        return {f"{s.epoch}.{name}": getattr(s, name) for s in self for name in ("particles", "embeddings")}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go back to a state."""
+        epochs = sorted({int(name.split(".")[0]) for name in state})
+        self[:] = [Snapshot(e, state[f"{e}.particles"], state[f"{e}.embeddings"]) for e in epochs]
 
 
 class Uncertainty(NamedTuple):
@@ -132,21 +151,28 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
 
     def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         self._forget()
-        examples = self._check_training_data(X, y, groups)
-        rng = check_random_state(self.random_state)
-        generator = torch.Generator().manual_seed(int(rng.randint(2**31)))
-        network_seed = int(rng.randint(2**31))
-        examples = examples._replace(inputs=self._set_scale(examples))
-        self.network_ = self._build_network(examples.inputs, seed=network_seed)
-        teams = self._make_teams(examples, generator)
-        particles = self.network_.draw(teams.n_total, generator)
-        self._prepare(examples, generator)
+        shards = current_shards()
+        checkpoint = open_checkpoint(shards)
+        rng = self._random_source(shards, checkpoint)
+        identity = functools.cache(lambda: self._fingerprints(examples, particles))
+        with shards.together(identity):
+            examples = self._check_training_data(X, y, groups)
+            generator = torch.Generator().manual_seed(int(rng.randint(2**31)))
+            network_seed = int(rng.randint(2**31))
+            examples = examples._replace(inputs=self._set_scale(examples))
+            self.network_ = self._build_network(examples.inputs, seed=network_seed)
+            teams = self._make_teams(examples, generator)
+            particles = self.network_.draw(teams.n_total, generator)
+            self._prepare(examples, generator)
+            device = resolve_device(self.device)
+            data = replace(self._on_device(examples, teams, device), shards=shards)
+        checkpoint.identify(identity)
 
-        device = resolve_device(self.device)
-        data = self._on_device(examples, teams, device)
-        snapshots: list[Snapshot] = []
+        snapshots = SnapshotList()
+        checkpoint.keep(snapshots=snapshots, rng=NumpyStream(rng), torch=TorchStreams(device, shards))
+        seed = shards.seed(int(rng.randint(2**31)))
         # Autocast, where the caller has it on, would round kernels and updates to bfloat16.
-        with seeded(int(rng.randint(2**31)), device), torch.autocast(device.type, enabled=False):
+        with seeded(seed, device), torch.autocast(device.type, enabled=False):
             trained, history = train(
                 particles.to(device),
                 lambda indices: self._batch(data, indices),
@@ -160,16 +186,45 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
                 after_epoch=lambda epoch, w: snapshots.extend(self._snapshots(epoch, w, data)),
                 verbose=bool(self.verbose),
                 description=type(self).__name__,
+                shards=shards,
+                checkpoint=checkpoint,
             )
         self.history_ = history.as_dict()
         self.was_interrupted_ = len(history.loss) < self._max_epochs
         if self.was_interrupted_ and history.loss:
             with torch.no_grad():
                 snapshots += self._snapshots(len(history.loss), trained, data, is_last=True)
+        for snapshot in snapshots:  # what is chosen from them must not hang on a process's rounding
+            shards.follow_(snapshot.particles), shards.follow_(snapshot.embeddings)
         self._warn_unless_learnt(history)
         self._keep(trained, snapshots, examples, teams)
         self.n_iter_ = len(history.loss)  # set last: the mark of a complete fit
         return self
+
+    def _random_source(self, shards: Shards, checkpoint: Checkpoint) -> np.random.RandomState:
+        """Source of everything random: the same in all processes, and in a fit that is resumed."""
+        rng: np.random.RandomState = check_random_state(self.random_state)
+        if shards is ONE_PROCESS and checkpoint is NO_CHECKPOINT:
+            return rng
+        # Exchanged whatever random_state is: it may be None in one process only, which is found out later.
+        fresh = int(shards.exchange(str(rng.randint(2**31) if self.random_state is None else 0))[0])
+        seed = checkpoint.seed(fresh)
+        return np.random.RandomState(seed) if self.random_state is None else rng
+
+    def _fingerprints(self, examples: Examples, particles: Tensor) -> dict[str, str]:
+        """What makes this fit this one, by name: data, parameters and where the particles begin."""
+        scale = [getattr(self, name, None) for name in ("input_centre_", "input_spread_")]
+        return {
+            "model": type(self).__name__,
+            "version of pnca": __version__,
+            "X": fingerprint(examples.inputs),
+            "scale of X": fingerprint([fingerprint(part) for part in scale]),
+            "y": fingerprint([fingerprint(examples.labels), fingerprint(self.classes_)]),
+            "groups": fingerprint(examples.groups),
+            **parameter_fingerprints(self.get_params(deep=False)),
+            "module": fingerprint(getattr(self.network_, "template", None)),
+            "random_state": fingerprint(particles),
+        }
 
     def _on_device(self, examples: Examples, teams: Teams, device: torch.device) -> TrainingData:
         inputs, labels = (torch.from_numpy(part).to(device) for part in (examples.inputs, examples.labels))
@@ -338,7 +393,9 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
 
     def _augmented(self, inputs: Tensor) -> Tensor:
         """Training inputs (n, ...) as this step sees them."""
-        return augment(inputs, self._image, self._augmentation) if self._augmentation else inputs
+        if not (self._augmentation and len(inputs)):  # a process's share of a batch may be empty
+            return inputs
+        return augment(inputs, self._image, self._augmentation)
 
     @property
     def _dropout(self) -> float:

@@ -48,6 +48,7 @@ from pnca.maths.pnca import (
 from pnca.maths.positive import Places
 from pnca.training.batches import Indices, partnered_batches
 from pnca.training.folds import Teams
+from pnca.training.shards import Shards
 from pnca.training.steps import Evaluation
 
 if TYPE_CHECKING:
@@ -71,16 +72,19 @@ class NeighbourData(TrainingData):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NeighbourBatch:
-    """Examples of one step, which are each other's neighbours."""
+    """Examples of one step, which are each other's neighbours.
+
+    A process that shares the step with others has the loss of its own rows only: n_a of the n, else all n.
+    """
 
     inputs: Tensor  # (n, ...)
     labels: Tensor  # (n,)
     groups: Tensor | None  # (n,)
     shown: Tensor  # (n,) or (answers, n): weight of each example as a neighbour
-    log_factor: Tensor | None  # (n, n) or (answers, n, n): of the kernel, log 0 where it does not count;
+    log_factor: Tensor | None  # (n_a, n) or (answers, n_a, n): of the kernel, log 0 where it does not count;
     # None if no kernel between examples is to be held in memory
-    learns: Tensor  # (n,) or (answers, n): weight of each example in the loss
-    n_answers: Tensor  # (): how many the loss sums
+    learns: Tensor  # (n_a,) or (answers, n_a): weight of each example in the loss
+    n_answers: Tensor  # (): how many the loss sums, in all processes
     data: NeighbourData
 
 
@@ -340,28 +344,34 @@ class NeighbourClassifier(ParticleClassifier):
             labels=labels,
             groups=groups,
             shown=shown,
-            log_factor=None if by_class else self._log_factor(inputs, shown, groups),
-            learns=learns,
+            log_factor=None if by_class else self._log_factor(inputs, shown, groups, data.shards),
+            learns=data.shards.own(learns, dim=-1),
             n_answers=n_answers,
             data=data,
         )
 
-    def _log_factor(self, inputs: Tensor, shown: Tensor, groups: Tensor | None) -> Tensor:
+    def _log_factor(self, inputs: Tensor, shown: Tensor, groups: Tensor | None, shards: Shards) -> Tensor:
         """Log of what the kernel of each two examples is multiplied by, whatever the particles."""
-        log_factor = _safe_log(shown)[..., None, :].expand(*shown.shape[:-1], len(inputs), -1)
+        rows = shards.own(torch.arange(len(inputs), device=inputs.device))
+        log_factor = _safe_log(shown)[..., None, :].expand(*shown.shape[:-1], len(rows), -1)
         if not self._augmentation:
-            log_factor = log_factor + self._log_input_factor(inputs, inputs)
-        return leave_one_out(log_factor, groups)
+            log_factor = log_factor + self._log_input_factor(shards.own(inputs), inputs)
+        return leave_one_out(log_factor, groups, rows)
 
     def _evaluate(self, particles: Tensor, batch: NeighbourBatch) -> Evaluation:
-        inputs, labels = batch.inputs, batch.labels
-        queries = self._augmented(inputs)
+        inputs, labels, shards = batch.inputs, batch.labels, batch.data.shards
+        own_inputs = shards.own(inputs)
+        queries = self._augmented(own_inputs)
         outputs = self.network_(particles, queries, training=True)
         # Only the example itself is disturbed: it is compared with others as predictions are.
         is_disturbed = self._dropout or self._augmentation
-        support = self.network_(particles, inputs) if is_disturbed else outputs
+        support = self.network_(particles, own_inputs) if is_disturbed else outputs
+        support = shards.gather(support, len(labels))
         if batch.log_factor is None:
-            log_masses = self._left_out_log_masses(outputs, support, queries, batch)
+            # The examples of all processes: who is left out is told by the place.
+            outputs = shards.gather(outputs, len(labels)) if is_disturbed else support
+            queries = shards.gather(queries[None], len(labels))[0] if self._augmentation else inputs
+            log_masses = shards.own(self._left_out_log_masses(outputs, support, queries, batch), dim=1)
             log_correct, probabilities = self._compare_with_classes(log_masses, batch)
         else:
             log_kernel = self._log_latent_kernel(
@@ -372,7 +382,7 @@ class NeighbourClassifier(ParticleClassifier):
                 log_kernel = log_kernel + self._log_input_factor(queries, inputs)
             log_correct, probabilities = self._compare_pairs(log_kernel, batch)
         loss = pnca_loss(log_correct, batch.learns)
-        n_correct = (probabilities.mean(dim=0).argmax(dim=1) == labels).sum()
+        n_correct = (probabilities.mean(dim=0).argmax(dim=1) == shards.own(labels)).sum()
         return Evaluation(loss, loss.detach() / batch.n_answers, n_correct)
 
     def _compare_pairs(self, log_kernel: Tensor, batch: NeighbourBatch) -> tuple[Tensor, Tensor]:
@@ -382,14 +392,15 @@ class NeighbourClassifier(ParticleClassifier):
         """
         labels, log_prior = batch.labels, batch.data.log_prior
         background = self._background_among(len(labels))
-        shares, log_correct = shares_and_log_correct(log_kernel, labels, background, log_prior)
+        own_labels = batch.data.shards.own(labels)
+        shares, log_correct = shares_and_log_correct(log_kernel, labels, background, log_prior, own_labels)
         return log_correct, class_probabilities(shares[self._answers_of_all(batch.data)], labels, log_prior)
 
     def _compare_with_classes(self, log_masses: Tensor, batch: NeighbourBatch) -> tuple[Tensor, Tensor]:
         """The same from the masses of classes (answers, n, c); gradients of the first result alone count."""
         data, background = batch.data, self._background_among(len(batch.labels))
         log_probabilities = log_class_probabilities(log_masses, background, data.log_prior)
-        chosen = batch.labels[:, None].expand(*log_probabilities.shape[:-1], 1)
+        chosen = data.shards.own(batch.labels)[:, None].expand(*log_probabilities.shape[:-1], 1)
         of_all = log_probabilities.detach()[self._answers_of_all(data)]
         return log_probabilities.gather(-1, chosen).squeeze(-1), of_all.exp()
 

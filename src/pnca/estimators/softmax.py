@@ -19,11 +19,12 @@ from pnca.training.steps import Evaluation
 
 
 class _Batch(NamedTuple):
-    """Examples of one step."""
+    """Examples of one step, those that this process has of them."""
 
     inputs: Tensor  # (n, ...)
     labels: Tensor  # (n,)
     weights: Tensor  # (n,)
+    n_samples: int  # of all processes
 
 
 class _SoftmaxClassifier(ParticleClassifier):
@@ -38,12 +39,13 @@ class _SoftmaxClassifier(ParticleClassifier):
         return len(self.classes_)
 
     def _batch(self, data: TrainingData, indices: Tensor) -> _Batch:
-        return _Batch(data.inputs[indices], data.labels[indices], data.weights[indices])
+        own = data.shards.own(indices)
+        return _Batch(data.inputs[own], data.labels[own], data.weights[own], len(indices))
 
     def _evaluate(self, particles: Tensor, batch: _Batch) -> Evaluation:
-        inputs, labels, weights = batch
+        inputs, labels, weights, n_samples = batch
         outputs = self.network_(particles, self._augmented(inputs), training=True)
-        losses = cross_entropy(outputs, labels, weights)
+        losses = cross_entropy(outputs, labels, weights, n_samples)
         predicted = log_mean_probabilities(outputs.detach()).argmax(dim=1)
         return Evaluation(losses.sum(), losses.detach().mean(), (predicted == labels).sum())
 

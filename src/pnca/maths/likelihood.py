@@ -5,7 +5,7 @@ import math
 from torch import Tensor
 
 
-def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor, n_samples: int | None = None) -> Tensor:
     r"""Mean negative log-likelihood of each particle.
 
     .. math:: \ell_l = -\frac{1}{n} \sum_i \omega_i \log \mathrm{softmax}(f_{il})_{y_i}
@@ -18,6 +18,8 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
         Integer classes :math:`y_i`.
     weights : Tensor of shape (n,)
         The weights :math:`\omega_i`.
+    n_samples : int, optional
+        The number :math:`n`, if these points are a share of the n: the results of the shares then add up.
 
     Returns
     -------
@@ -31,7 +33,7 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
     """
     chosen = labels[None, :, None].expand(logits.shape[0], -1, 1)
     log_correct = logits.log_softmax(dim=2).gather(2, chosen).squeeze(2)  # (m, n)
-    return -(weights * log_correct).mean(dim=1)
+    return -(weights * log_correct).sum(dim=1) / (len(labels) if n_samples is None else n_samples)
 
 
 def log_mean_probabilities(logits: Tensor) -> Tensor:

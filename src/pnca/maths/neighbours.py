@@ -13,19 +13,21 @@ from torch import Tensor
 LOG_ZERO = -1e30
 
 
-def leave_one_out(log_kernel: Tensor, groups: Tensor | None = None) -> Tensor:
+def leave_one_out(log_kernel: Tensor, groups: Tensor | None = None, rows: Tensor | None = None) -> Tensor:
     r"""Take every point off its own list of neighbours: :math:`q_{ii} = 0`.
 
     Parameters
     ----------
-    log_kernel : Tensor of shape (..., n, n)
+    log_kernel : Tensor of shape (..., n, n), or (..., n_a, n)
         :math:`\log K_{ij}` between the training points.
     groups : Tensor of shape (n,), optional
         Takes all points of the same group off the list too: images of one patient, say.
+    rows : Tensor of shape (n_a,), optional
+        Which of the n points the rows are; all, in their order, by default.
 
     Returns
     -------
-    Tensor of shape (..., n, n)
+    Tensor of the shape of ``log_kernel``
         The same, with :math:`\log 0` on the diagonal.
 
     Examples
@@ -34,13 +36,13 @@ def leave_one_out(log_kernel: Tensor, groups: Tensor | None = None) -> Tensor:
     tensor([[0., 1.],
             [1., 0.]])
     """
-    return log_kernel.masked_fill(_is_itself(log_kernel, groups), LOG_ZERO)
+    return log_kernel.masked_fill(_is_itself(log_kernel, groups, rows), LOG_ZERO)
 
 
-def _is_itself(log_kernel: Tensor, groups: Tensor | None) -> Tensor:
+def _is_itself(log_kernel: Tensor, groups: Tensor | None, rows: Tensor | None) -> Tensor:
     if groups is None:
-        return torch.eye(log_kernel.shape[-1], dtype=torch.bool, device=log_kernel.device)
-    return groups[:, None] == groups
+        groups = torch.arange(log_kernel.shape[-1], device=log_kernel.device)
+    return (groups if rows is None else groups[rows])[:, None] == groups
 
 
 def has_partner(

@@ -33,7 +33,11 @@ __all__ = [
 
 
 def log_correct_shares(
-    log_kernel: Tensor, labels: Tensor, background: float = 0.0, log_prior: Tensor | None = None
+    log_kernel: Tensor,
+    labels: Tensor,
+    background: float = 0.0,
+    log_prior: Tensor | None = None,
+    labels_of_rows: Tensor | None = None,
 ) -> Tensor:
     r"""Log of the share of kernel mass that each training point gets from its own class.
 
@@ -45,7 +49,7 @@ def log_correct_shares(
 
     Parameters
     ----------
-    log_kernel : Tensor of shape (..., n, n)
+    log_kernel : Tensor of shape (..., n, n), or (..., n_a, n)
         :math:`\log K_{ij}`, weighted if points have weights, after
         :func:`pnca.maths.neighbours.leave_one_out`; with kernels of single particles, (m, n, n).
     labels : Tensor of shape (n,)
@@ -54,10 +58,12 @@ def log_correct_shares(
         The background mass :math:`\alpha`; zero is the paper.
     log_prior : Tensor of shape (c,), optional
         :math:`\log \pi_c`; needed with a background only.
+    labels_of_rows : Tensor of shape (n_a,), optional
+        Classes of the rows, if these are some of the points only.
 
     Returns
     -------
-    Tensor of shape (..., n)
+    Tensor of shape (..., n), or (..., n_a)
         Differentiable once in ``log_kernel``.
 
     Examples
@@ -67,27 +73,32 @@ def log_correct_shares(
     >>> log_correct_shares(log_K, torch.tensor([0, 0, 1])).exp()
     tensor([0.5000, 0.5000, 0.0000])
     """
-    return shares_and_log_correct(log_kernel, labels, background, log_prior)[1]
+    return shares_and_log_correct(log_kernel, labels, background, log_prior, labels_of_rows)[1]
 
 
 def shares_and_log_correct(
-    log_kernel: Tensor, labels: Tensor, background: float = 0.0, log_prior: Tensor | None = None
+    log_kernel: Tensor,
+    labels: Tensor,
+    background: float = 0.0,
+    log_prior: Tensor | None = None,
+    labels_of_rows: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     r"""Shares of all neighbours, which cost nothing more, and :func:`log_correct_shares`.
 
     Parameters
     ----------
-    log_kernel, labels, background, log_prior
+    log_kernel, labels, background, log_prior, labels_of_rows
         See :func:`log_correct_shares`.
 
     Returns
     -------
-    shares : Tensor of shape (..., n, n)
+    shares : Tensor of the shape of ``log_kernel``
         :math:`q_{ij}`, without gradient.
-    log_correct : Tensor of shape (..., n)
+    log_correct : Tensor of shape (..., n), or (..., n_a)
     """
-    log_own = None if log_prior is None else log_prior[labels]
-    is_other_class = labels[:, None] != labels
+    of_rows = labels if labels_of_rows is None else labels_of_rows
+    log_own = None if log_prior is None else log_prior[of_rows]
+    is_other_class = of_rows[:, None] != labels
     shares, log_correct = _Shares.apply(log_kernel, is_other_class, background, log_own)  # type: ignore[no-untyped-call]
     return shares, log_correct
 

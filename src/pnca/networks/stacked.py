@@ -80,6 +80,8 @@ class StackedModule:
 
     def __call__(self, particles: Tensor, inputs: Tensor, *, training: bool = False) -> Tensor:
         """Run every particle on every input: (m, p), (n, ...) -> (m, n, d)."""
+        if not len(inputs):  # a process's share may be empty, which many modules cannot take
+            return self(particles, self.sample[:1].to(inputs), training=training)[:, :0]
         module = self.template.to(particles.device)
         _set_mode(module, training)
 

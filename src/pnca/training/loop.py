@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from pnca.exceptions import TrainingDivergedError
+from pnca.training.checkpoints import NO_CHECKPOINT, Checkpoint, Values
 from pnca.training.optimisers import make_optimiser
 from pnca.training.progress import progress_bar
+from pnca.training.shards import ONE_PROCESS, Shards
 from pnca.training.steps import Descent, Evaluate, Prepare, RecordedStep, Step
 
 _DIVERGED = (
@@ -51,6 +53,8 @@ def train(
     after_epoch: Callable[[int, Tensor], None] = lambda epoch, particles: None,
     verbose: bool = False,
     description: str = "fit",
+    shards: Shards = ONE_PROCESS,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> tuple[Tensor, History]:
     """Move particles along a direction with Nadam or Adam.
 
@@ -85,6 +89,10 @@ def train(
         Show a progress bar.
     description : str
         Its caption.
+    shards : Shards
+        Processes that share each batch; every one of them trains the same particles.
+    checkpoint : Checkpoint
+        Where the state is kept every few epochs, and from where it is taken up.
 
     Returns
     -------
@@ -94,17 +102,26 @@ def train(
     particles = particles.detach().clone().requires_grad_()
     steps = make_optimiser(optimiser, particles, learning_rate)
     is_cuda = particles.device.type == "cuda"
-    step = (RecordedStep if recorded and is_cuda else Step)(particles, prepare, evaluate, descent, steps)
-    look_every = _GPU_LOOK if is_cuda and not verbose else 1
     log = _Log(max_epochs, particles.device)
-    with progress_bar(description, max_epochs, enabled=verbose) as advance:
+    checkpoint.keep(particles=Values(particles), optimiser=steps, log=log)
+    n_done = checkpoint.resume()  # before a step is recorded: a recording remembers where things lie
+    step = (
+        RecordedStep(particles, prepare, evaluate, descent, steps)
+        if recorded and is_cuda and shards.size == 1
+        else Step(particles, prepare, evaluate, descent, steps, shards)
+    )
+    look_every = _GPU_LOOK if is_cuda and not verbose else 1
+    bar = progress_bar(description, max_epochs - n_done, enabled=verbose and shards.is_first)
+    with bar as advance, shards.stop_on_request() as check:
         try:
-            for epoch in range(1, max_epochs + 1):
+            for epoch in range(n_done + 1, max_epochs + 1):
                 log.keep(step.epoch(batches()))
                 with torch.no_grad():
                     after_epoch(epoch, particles)
                 if epoch % look_every == 0:
                     advance(*log.look())
+                checkpoint.after_epoch(epoch)
+                check()
         except KeyboardInterrupt:
             warnings.warn(
                 f"Interrupted: the fit after {log.n_epochs} of {max_epochs} epochs is kept.", stacklevel=2
@@ -112,7 +129,9 @@ def train(
     history = log.history()
     if not particles.isfinite().all():
         raise TrainingDivergedError(_DIVERGED.format(what="The parameters became infinite or NaN"))
-    return particles.detach(), history
+    if log.n_epochs == max_epochs:
+        checkpoint.complete(max_epochs)
+    return shards.follow_(particles.detach()), history
 
 
 class _Log:
@@ -125,6 +144,13 @@ class _Log:
     def keep(self, means: Tensor) -> None:
         self.means[self.n_epochs] = means
         self.n_epochs += 1
+
+    def state(self) -> dict[str, Tensor]:
+        return {"means": self.means[: self.n_epochs]}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self.n_epochs = len(state["means"])
+        self.means[: self.n_epochs] = state["means"].to(self.means)
 
     def look(self) -> tuple[float, float]:
         """Loss and accuracy of the last epoch."""

@@ -1,5 +1,6 @@
 """Adam and the paper's Nadam on one flat buffer of particles, each step in as few passes as torch has."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import torch
@@ -18,6 +19,14 @@ class Optimiser(Protocol):
 
     def step(self, direction: Tensor) -> None:
         """Take one step: (m, p)."""
+        ...
+
+    def state(self) -> Mapping[str, Tensor]:
+        """What the next steps depend on."""
+        ...
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on from a state of an optimiser of the same kind."""
         ...
 
 
@@ -102,6 +111,16 @@ class NadamByAdam:
         self.mean.lerp_(direction, -of_gradient / of_mean)
         self.n_steps += 1
 
+    def state(self) -> dict[str, Tensor]:
+        """What the next steps depend on."""
+        return {"mean": self.mean, "sq_mean": self.sq_mean, "n_steps": torch.tensor(self.n_steps)}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.mean.copy_(state["mean"])
+        self.sq_mean.copy_(state["sq_mean"])
+        self.n_steps = int(state["n_steps"])
+
 
 class _TorchOptimiser:
     """An optimiser of torch, told the direction instead of reading it off the gradient."""
@@ -112,3 +131,11 @@ class _TorchOptimiser:
     def step(self, direction: Tensor) -> None:
         self.particles.grad = direction
         self.optimiser.step()
+
+    def state(self) -> dict[str, Tensor]:
+        return dict(self.optimiser.state[self.particles])
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        # Counters too: they are on the particles' device, for a recorded step.
+        moved = {name: value.to(self.particles.device, copy=True) for name, value in state.items()}
+        self.optimiser.state[self.particles] = moved

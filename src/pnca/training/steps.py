@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from pnca.training.optimisers import Optimiser
+from pnca.training.shards import ONE_PROCESS, Shards
 
 
 class Evaluation(NamedTuple):
-    """What a model says of one batch."""
+    """What a model says of one batch, or of this process's share of it: shares add up to the whole."""
 
     total_loss: Tensor  # (), descended
     mean_loss: Tensor  # (), per example, for the history
@@ -38,6 +39,8 @@ class Step:
         See :func:`pnca.training.loop.train`.
     optimiser : Optimiser
         Of these particles.
+    shards : Shards
+        Processes that share each batch.
     """
 
     def __init__(
@@ -47,8 +50,9 @@ class Step:
         evaluate: Evaluate,
         descent: Descent,
         optimiser: Optimiser,
+        shards: Shards = ONE_PROCESS,
     ) -> None:
-        self.particles, self.optimiser = particles, optimiser
+        self.particles, self.optimiser, self.shards = particles, optimiser, shards
         self.prepare, self.evaluate, self.descent = prepare, evaluate, descent
         # Summed on the device: reading a number out would make a GPU wait at every step.
         self.sums = torch.zeros(2, device=particles.device)  # loss, correct examples
@@ -74,7 +78,7 @@ class Step:
         for indices in batches:
             self.take(indices)
             n_seen += len(indices)
-        return self.sums / n_seen
+        return self.shards.sum_(self.sums) / n_seen
 
     def take(self, indices: np.ndarray) -> None:
         """Take one step."""
@@ -93,6 +97,7 @@ class Step:
     def _move(self, batch: Any, n: int) -> None:  # noqa: ANN401
         total_loss, mean_loss, n_correct = self.evaluate(self.particles, batch)
         (gradients,) = torch.autograd.grad(total_loss, self.particles)
+        gradients = self.shards.sum_(gradients.contiguous())
         with torch.no_grad():
             self.optimiser.step(self.descent(self.particles, gradients, self._room))
             self.sums += torch.stack([mean_loss.detach() * n, n_correct.to(mean_loss)])

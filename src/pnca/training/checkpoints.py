@@ -1,0 +1,361 @@
+"""Fits that survive the death of their process: all of a training's state, in a file, every few epochs.
+
+A file is written beside its place and then moved there, so it is complete or absent. What has a state offers
+``state()``, named tensors, and ``restore(state)``; a checkpoint keeps the states of all it is told of. One
+file is kept for each fit of a block until the block ends: in a block of several fits those already complete
+are then not trained again. At the end of the block nothing is left to do, and the files are removed.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pnca.exceptions import CorruptDataError, InvalidInputError
+from pnca.files import make_folder, write_atomically
+from pnca.training.shards import Shards
+
+#: Changes when what is in a file does.
+_FORMAT = 1
+
+State = dict[str, Tensor]
+
+
+class HasState(Protocol):
+    """What a checkpoint can keep."""
+
+    def state(self) -> Mapping[str, Tensor]:
+        """All that decides what happens next, as named tensors."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Go back to a state."""
+        ...
+
+
+class Checkpoint:
+    """No checkpoint: nothing is kept and nothing resumed."""
+
+    def seed(self, fresh: int) -> int:
+        """Seed of a fit without one: that of the fit that is resumed, or a fresh one."""
+        return fresh
+
+    def identify(self, describe: Callable[[], Mapping[str, str]]) -> None:
+        """Say what the fit is of, fingerprints by name; an error if the file is of another."""
+
+    def keep(self, **parts: HasState) -> None:
+        """Add things whose state is kept."""
+
+    def resume(self) -> int:
+        """Restore all parts; return the epochs that are done, zero if there is no file."""
+        return 0
+
+    def after_epoch(self, epoch: int) -> None:
+        """Write a file, if it is time."""
+
+    def complete(self, epoch: int) -> None:
+        """Write the state after the last epoch."""
+
+
+#: The rule, outside of :func:`checkpoints`.
+NO_CHECKPOINT = Checkpoint()
+
+
+class FileCheckpoint(Checkpoint):
+    """The state of one fit in a file.
+
+    Parameters
+    ----------
+    path : Path
+        Its place; the first process reads and writes it.
+    every : int
+        Epochs between two writes.
+    shards : Shards
+        Processes that share the fit.
+    """
+
+    def __init__(self, path: Path, every: int, shards: Shards) -> None:
+        self.path, self.every, self.shards = path, every, shards
+        self.is_complete = False
+        self._parts: dict[str, HasState] = {}
+        self._fingerprints: dict[str, str] = {}
+        self._seed, self._epoch_written = 0, -1
+        content = None
+        with shards.together(dict):  # a folder that cannot be read is an error in all processes
+            if shards.is_first:
+                content = _read(path)
+        # Through the first process: machines need no disk in common.
+        content = shards.spread(content)
+        self._saved = None if content is None else _parse(content, path)
+
+    def seed(self, fresh: int) -> int:
+        """Seed of a fit without one: that of the fit that is resumed, or a fresh one."""
+        self._seed = fresh if self._saved is None else int(self._saved[0]["seed"])
+        return self._seed
+
+    def identify(self, describe: Callable[[], Mapping[str, str]]) -> None:
+        """Say what the fit is of, fingerprints by name; an error if the file is of another."""
+        fingerprints = self._fingerprints = dict(describe())
+        if self._saved is None:
+            return
+        saved = self._saved[0]["fingerprints"]
+        names = dict.fromkeys([*saved, *fingerprints])
+        if different := [name for name in names if saved.get(name) != fingerprints.get(name)]:
+            raise InvalidInputError(
+                f"{self.path} is the checkpoint of another fit; it differs in {', '.join(different)}. To "
+                "resume that one, use the same data and parameters; to start this one, use another folder or "
+                "delete the file."
+            )
+
+    def keep(self, **parts: HasState) -> None:
+        """Add things whose state is kept."""
+        self._parts.update(parts)
+
+    def resume(self) -> int:
+        """Restore all parts; return the epochs that are done, zero if there is no file."""
+        if self._saved is None:
+            return 0
+        metadata, tensors = self._saved
+        for part, keeper in self._parts.items():
+            prefix = f"{part}."
+            keeper.restore(
+                {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+            )
+        self._saved = None  # its memory
+        self._epoch_written = int(metadata["epoch"])
+        return self._epoch_written
+
+    def after_epoch(self, epoch: int) -> None:
+        """Write a file, if it is time."""
+        if epoch % self.every == 0:
+            self._write(epoch)
+
+    def complete(self, epoch: int) -> None:
+        """Write the state after the last epoch."""
+        self._write(epoch)
+        self.is_complete = True
+
+    def _write(self, epoch: int) -> None:
+        from safetensors.torch import save
+
+        if epoch == self._epoch_written:
+            return
+        self._epoch_written = epoch
+        # In every process: the random streams of all are gathered.
+        tensors = {
+            f"{part}.{name}": tensor.detach().cpu().contiguous().clone()  # no two may share memory
+            for part, keeper in self._parts.items()
+            for name, tensor in keeper.state().items()
+        }
+        if not self.shards.is_first:
+            return
+        metadata = {
+            "format": _FORMAT,
+            "epoch": epoch,
+            "seed": self._seed,
+            "fingerprints": self._fingerprints,
+        }
+
+        content = save(tensors, metadata={"pnca": json.dumps(metadata)})
+
+        def write(temporary: Path) -> None:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                # On the disk before it takes the place of the last one: a power cut must not cost both.
+                os.fsync(file.fileno())
+
+        write_atomically(self.path, write)
+
+
+class _Session:
+    """The fits of one block, in their order."""
+
+    def __init__(self, folder: Path, every: int) -> None:
+        self.folder, self.every = folder, every
+        self.fits: list[FileCheckpoint] = []
+
+    def open(self, shards: Shards) -> FileCheckpoint:
+        path = self.folder / f"fit-{len(self.fits) + 1:03d}.safetensors"
+        self.fits.append(FileCheckpoint(path, self.every, shards))
+        return self.fits[-1]
+
+    def remove_complete(self) -> None:
+        for fit in self.fits:
+            if fit.is_complete and fit.shards.is_first:
+                fit.path.unlink(missing_ok=True)
+
+
+_current: ContextVar[_Session | None] = ContextVar("checkpoints", default=None)
+
+
+@contextmanager
+def checkpoints(folder: str | Path, *, every: int = 10) -> Iterator[None]:
+    """Keep the fits in this block resumable: every few epochs their state is written to a file.
+
+    Run the same script again after it was killed, and each fit in the block goes on from its last file; a
+    fit that was complete is not trained again. On a CPU the result is that of a run that nobody killed, bit
+    for bit. A file of other data or parameters is refused.
+
+    The files of complete fits are removed when the block ends without an error: what they could save is
+    done, and the next run starts afresh. That of a fit ended by Ctrl-C, which keeps what was learnt so far,
+    stays, and the next run takes it further. Fits in other threads or processes, as of a search with
+    ``n_jobs``, are not kept.
+
+    Parameters
+    ----------
+    folder : str or Path
+        For files ``fit-001.safetensors``, ..., one for each fit in the order of the block.
+    every : int
+        Epochs between two writes. A file holds three times the particles (4 m p bytes each), and what the
+        folds choose from.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, pnca
+    >>> X, y = np.eye(4), [0, 0, 1, 1]
+    >>> with tempfile.TemporaryDirectory() as folder, pnca.checkpoints(folder, every=5):
+    ...     model = pnca.DNNClassifier(max_epochs=10, random_state=0).fit(X, y)
+    """
+    if not (isinstance(every, int) and every >= 1):
+        raise InvalidInputError(f"every must be a whole number of epochs, at least 1; got {every!r}.")
+    session = _Session(Path(folder), every)
+    token = _current.set(session)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+    session.remove_complete()
+
+
+def open_checkpoint(shards: Shards) -> Checkpoint:
+    """Open the checkpoint of the fit that begins here.
+
+    Parameters
+    ----------
+    shards : Shards
+        Processes that share the fit.
+
+    Returns
+    -------
+    Checkpoint
+        One that does nothing outside of :func:`checkpoints`.
+    """
+    session = _current.get()
+    return NO_CHECKPOINT if session is None else session.open(shards)
+
+
+class Values:
+    """A tensor as its own state.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        It is written to when it is restored.
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def state(self) -> State:
+        """The tensor."""
+        return {"values": self.tensor}
+
+    @torch.no_grad()
+    def restore(self, state: State) -> None:
+        """Go back to a state."""
+        self.tensor.copy_(state["values"])
+
+
+class NumpyStream:
+    """The state of a numpy generator.
+
+    Parameters
+    ----------
+    rng : numpy.random.RandomState
+        Which.
+    """
+
+    def __init__(self, rng: np.random.RandomState) -> None:
+        self.rng = rng
+
+    def state(self) -> State:
+        """As JSON in bytes, whichever generator it is."""
+        state: Any = self.rng.get_state(legacy=False)
+        text = json.dumps(state, default=lambda array: array.tolist())
+        return {"json": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
+
+    def restore(self, state: State) -> None:
+        """Go back to a state."""
+        content = json.loads(state["json"].numpy().tobytes())
+        content["state"] = {
+            name: np.array(value, dtype=np.uint32) if isinstance(value, list) else value
+            for name, value in content["state"].items()
+        }
+        self.rng.set_state(content)
+
+
+class TorchStreams:
+    """The states of torch's own generators, in all processes.
+
+    Parameters
+    ----------
+    device : torch.device
+        Where the fit runs; a GPU has a generator beside that of the CPU.
+    shards : Shards
+        Processes that share the fit, each with streams of its own.
+    """
+
+    def __init__(self, device: torch.device, shards: Shards) -> None:
+        self.device, self.shards = device, shards
+
+    def state(self) -> State:
+        """One row for each process."""
+        states = {"cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            states["cuda"] = torch.cuda.get_rng_state(self.device)
+        return {name: self.shards.stack(state) for name, state in states.items()}
+
+    def restore(self, state: State) -> None:
+        """Go back to a state; a process that there was not before keeps its own."""
+        rank = self.shards.rank
+        # Copies: torch reads a generator's state from the start of the memory, wherever a row begins.
+        if rank < len(state["cpu"]):
+            torch.set_rng_state(state["cpu"][rank].clone())
+        if self.device.type == "cuda" and rank < len(state.get("cuda", ())):
+            torch.cuda.set_rng_state(state["cuda"][rank].clone(), self.device)
+
+
+def _read(path: Path) -> bytes | None:
+    """Bytes of a file, if it is there; what a killed process has half written beside it is removed."""
+    make_folder(path.parent, "name another folder for the checkpoints")
+    for unfinished in path.parent.glob(f".{path.name}.*.tmp"):
+        unfinished.unlink(missing_ok=True)
+    return path.read_bytes() if path.exists() else None
+
+
+def _parse(content: bytes, path: Path) -> tuple[dict[str, Any], State]:
+    """Metadata and tensors of a file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        tensors = load(content)
+        # The format begins with the length of its header, which is JSON.
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        metadata: dict[str, Any] = json.loads(header["__metadata__"]["pnca"])
+        is_known = metadata["format"] == _FORMAT
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise CorruptDataError(
+            f"{path} is truncated or not a checkpoint of pnca: delete it to start over."
+        ) from error
+    if not is_known:
+        raise InvalidInputError(f"{path} is of another version of pnca: delete it to start over.")
+    return metadata, tensors

@@ -1,0 +1,67 @@
+"""Short names of long things: whether two fits have the same data and the same parameters."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+#: Parameters that do not decide what is learnt; random_state does, and shows in the initial particles.
+_UNIMPORTANT = frozenset({"device", "random_state", "verbose", "module"})
+
+
+def fingerprint(value: Any) -> str:  # noqa: ANN401
+    """Name an array, a tensor or a plain value by its content.
+
+    Parameters
+    ----------
+    value : array, Tensor, Module, None, or anything with a telling ``repr``
+        Of arrays the shape, the type and every number count; of a module its parameters and buffers.
+
+    Returns
+    -------
+    str
+        Sixteen letters and digits.
+
+    Examples
+    --------
+    >>> fingerprint(np.arange(3)) == fingerprint(np.arange(3))
+    True
+    >>> fingerprint(np.arange(3)) == fingerprint(np.arange(3.0))
+    False
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    if isinstance(value, nn.Module):
+        for name, tensor in value.state_dict().items():
+            digest.update(f"{name} {fingerprint(tensor)} ".encode())
+        return digest.hexdigest()
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        digest.update(f"{value.dtype.str} {value.shape} ".encode())
+        digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    else:
+        digest.update(repr(value.tolist() if isinstance(value, np.ndarray) else value).encode())
+    return digest.hexdigest()
+
+
+def parameter_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Name the value of each parameter that decides what is learnt.
+
+    Parameters
+    ----------
+    parameters : mapping
+        From ``get_params``.
+
+    Returns
+    -------
+    dict
+        From names to fingerprints, without ``device``, ``verbose``, ``random_state`` and ``module``.
+
+    Examples
+    --------
+    >>> list(parameter_fingerprints({"n_particles": 3, "verbose": True}))
+    ['n_particles']
+    """
+    return {name: fingerprint(value) for name, value in parameters.items() if name not in _UNIMPORTANT}

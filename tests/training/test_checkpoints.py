@@ -1,0 +1,276 @@
+"""A fit that is killed and started again ends as one that nobody killed."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from torch import nn
+
+import pnca
+from models import make
+from pnca.exceptions import CorruptDataError, InvalidInputError
+from pnca.training.checkpoints import NO_CHECKPOINT, FileCheckpoint, NumpyStream, Values, open_checkpoint
+from pnca.training.optimisers import make_optimiser
+from pnca.training.shards import ONE_PROCESS
+
+FILE = "fit-001.safetensors"
+
+
+class KilledError(Exception):
+    pass
+
+
+def kill_at(monkeypatch, model, step):
+    """Let the model's training die at a step; returns what brings it back to life."""
+    original, calls = type(model)._evaluate, []
+
+    def dying(self, *arguments):
+        calls.append(1)
+        if len(calls) == step:
+            raise KilledError
+        return original(self, *arguments)
+
+    monkeypatch.setattr(type(model), "_evaluate", dying)
+    return calls
+
+
+def fit_killed(monkeypatch, folder, model, X, y, *, step, every=3):
+    with monkeypatch.context() as patch:
+        kill_at(patch, model, step)
+        with pytest.raises(KilledError), pnca.checkpoints(folder, every=every):
+            clone(model).fit(X, y)
+
+
+def assert_same_fit(a, b, X):
+    np.testing.assert_array_equal(a.particles_, b.particles_)
+    assert a.history_ == b.history_
+    np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
+
+
+RANDOM = {"dropout": 0.3, "batch_size": 16, "max_epochs": 10}  # five steps an epoch, or four
+
+
+@pytest.mark.parametrize("name", ["PNCA", "PNCA cross", "PNCA orthogonal", "NCA", "DNN", "Ensemble", "BNN"])
+def test_killed_fit__ends_as_one_that_was_not(name, blobs, monkeypatch, tmp_path):
+    model = make(name, **RANDOM)
+    whole = clone(model).fit(*blobs)
+    fit_killed(monkeypatch, tmp_path, model, *blobs, step=32)  # in the eighth epoch
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    calls = kill_at(monkeypatch, model, -1)
+    with pnca.checkpoints(tmp_path, every=3):
+        resumed = clone(model).fit(*blobs)
+    assert len(calls) == 4 * 4  # from the sixth epoch to the tenth
+    assert_same_fit(whole, resumed, blobs[0])
+    assert not list(tmp_path.iterdir())
+
+
+def test_killed_fit__comes_back_to_snapshots_of_before(monkeypatch, tmp_path):
+    # There is nothing to learn, so the choice falls on an early epoch, before the kill.
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(60, 5)).astype(np.float32), rng.randint(2, size=60)
+    model = make("PNCA", n_folds=3, max_epochs=30, learning_rate=0.1)
+    whole = clone(model).fit(X, y)
+    assert whole.best_epoch_ < 20
+    fit_killed(monkeypatch, tmp_path, model, X, y, step=25, every=10)
+    with pnca.checkpoints(tmp_path, every=10):
+        resumed = clone(model).fit(X, y)
+    assert resumed.best_epoch_ == whole.best_epoch_
+    assert_same_fit(whole, resumed, X)
+
+
+@pytest.mark.parametrize("solver", ["adam", "nadam"])
+def test_killed_fit__that_was_killed_twice(solver, blobs, monkeypatch, tmp_path):
+    model = make("PNCA shared", max_epochs=12, solver=solver)
+    whole = clone(model).fit(*blobs)
+    for _ in range(2):
+        fit_killed(monkeypatch, tmp_path, model, *blobs, step=5)
+    with pnca.checkpoints(tmp_path, every=3):
+        resumed = clone(model).fit(*blobs)
+    assert_same_fit(whole, resumed, blobs[0])
+
+
+def test_killed_fit__without_a_seed_keeps_the_one_it_had(blobs, monkeypatch, tmp_path):
+    model = make("PNCA", n_folds=3, max_epochs=8, random_state=None)
+    fit_killed(monkeypatch, tmp_path, model, *blobs, step=7)
+    seed = FileCheckpoint(tmp_path / FILE, 3, ONE_PROCESS).seed(-1)
+    with pnca.checkpoints(tmp_path, every=3):
+        resumed = clone(model).fit(*blobs)
+    assert_same_fit(
+        clone(model).set_params(random_state=np.random.RandomState(seed)).fit(*blobs), resumed, blobs[0]
+    )
+
+
+def test_killed_fit__leaves_a_users_generator_where_a_whole_fit_does(blobs, monkeypatch, tmp_path):
+    settings = {"max_epochs": 8, "batch_size": 16}
+    ours, theirs = np.random.RandomState(5), np.random.RandomState(5)
+    whole = make("DNN", random_state=ours, **settings).fit(*blobs)
+    fit_killed(
+        monkeypatch, tmp_path, make("DNN", random_state=np.random.RandomState(5), **settings), *blobs, step=30
+    )
+    with pnca.checkpoints(tmp_path, every=3):
+        resumed = make("DNN", random_state=theirs, **settings).fit(*blobs)
+    assert_same_fit(whole, resumed, blobs[0])
+    assert ours.randint(2**31) == theirs.randint(2**31)
+
+
+def test_killed_fit__of_a_module_with_dropout_of_its_own(blobs, monkeypatch, tmp_path):
+    def build():
+        return nn.Sequential(nn.Linear(5, 8), nn.Dropout(0.5), nn.Linear(8, 3))
+
+    model = make("NCA", module=build, max_epochs=8)
+    whole = make("NCA", module=build, max_epochs=8).fit(*blobs)
+    fit_killed(monkeypatch, tmp_path, model, *blobs, step=8)
+    with pnca.checkpoints(tmp_path, every=3):
+        resumed = make("NCA", module=build, max_epochs=8).fit(*blobs)
+    assert_same_fit(whole, resumed, blobs[0])
+
+
+def test_checkpoints__a_complete_fit_of_a_killed_run_is_not_trained_again(blobs, monkeypatch, tmp_path):
+    first, second = make("NCA", max_epochs=5), make("DNN", max_epochs=5, batch_size=None)
+    with monkeypatch.context() as patch:
+        kill_at(patch, second, 4)
+        with pytest.raises(KilledError), pnca.checkpoints(tmp_path, every=2):
+            [clone(model).fit(*blobs) for model in (first, second)]
+    whole = clone(first).fit(*blobs)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [FILE, "fit-002.safetensors"]
+    steps = kill_at(monkeypatch, first, -1)
+    with pnca.checkpoints(tmp_path, every=2):
+        assert_same_fit(whole, clone(first).fit(*blobs), blobs[0])
+        clone(second).fit(*blobs)
+    assert not steps
+    assert not list(tmp_path.iterdir())
+
+
+def test_checkpoints__ctrl_c_keeps_the_fit_and_the_file(blobs, monkeypatch, tmp_path):
+    model = make("NCA", max_epochs=12)
+    whole = clone(model).fit(*blobs)
+    original, calls = type(model)._evaluate, []
+
+    def interrupted(self, *arguments):
+        calls.append(1)
+        if len(calls) == 9:
+            raise KeyboardInterrupt
+        return original(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(model), "_evaluate", interrupted)
+        with pytest.warns(UserWarning, match="after 8 of 12"), pnca.checkpoints(tmp_path, every=5):
+            kept = clone(model).fit(*blobs)
+    assert kept.n_iter_ == 8
+    assert (tmp_path / FILE).exists()
+    with pnca.checkpoints(tmp_path, every=5):
+        assert_same_fit(whole, clone(model).fit(*blobs), blobs[0])
+
+
+@pytest.mark.parametrize(
+    ("what", "change"),
+    [
+        ("X", {"X": 1}),
+        ("y", {"y": 1}),
+        ("learning_rate", {"learning_rate": 0.02}),
+        ("max_epochs", {"max_epochs": 20}),
+        ("random_state", {"random_state": 1}),
+    ],
+)
+def test_checkpoint__of_another_fit_is_refused(what, change, blobs, monkeypatch, tmp_path):
+    X, y = blobs
+    fit_killed(monkeypatch, tmp_path, make("NCA", max_epochs=9), X, y, step=5)
+    before = (tmp_path / FILE).read_bytes()
+    X, y = X + change.pop("X", 0), np.roll(y, change.pop("y", 0))
+    other = make("NCA", **{"max_epochs": 9, **change})
+    refusal = rf"differs in {what}\. .*delete the file"
+    with pytest.raises(InvalidInputError, match=refusal), pnca.checkpoints(tmp_path):
+        other.fit(X, y)
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_checkpoint__what_does_not_decide_the_result_may_change(blobs, monkeypatch, tmp_path, capsys):
+    fit_killed(monkeypatch, tmp_path, make("NCA", max_epochs=9), *blobs, step=5)
+    with pnca.checkpoints(tmp_path, every=1):
+        resumed = make("NCA", max_epochs=9, verbose=True).fit(*blobs)
+    assert_same_fit(make("NCA", max_epochs=9).fit(*blobs), resumed, blobs[0])
+    assert "6/6" in capsys.readouterr().out  # three are done
+
+
+def test_checkpoint__half_written_files_are_ignored_and_removed(blobs, tmp_path):
+    half = tmp_path / f".{FILE}.0123.tmp"
+    half.write_bytes(b"half of it")
+    with pnca.checkpoints(tmp_path):
+        fitted = make("NCA", max_epochs=4).fit(*blobs)
+    assert_same_fit(make("NCA", max_epochs=4).fit(*blobs), fitted, blobs[0])
+    assert not list(tmp_path.iterdir())
+
+
+def test_checkpoint__a_write_that_fails_leaves_the_last_file(blobs, monkeypatch, tmp_path):
+    n_written = []
+
+    def sync(file):
+        n_written.append(file)
+        if len(n_written) == 2:
+            raise OSError("No space left on device")
+
+    model = make("NCA", max_epochs=9)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", sync)
+        with pytest.raises(OSError, match="No space"), pnca.checkpoints(tmp_path, every=3):
+            clone(model).fit(*blobs)
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    with pnca.checkpoints(tmp_path, every=3):
+        assert_same_fit(clone(model).fit(*blobs), clone(model).fit(*blobs), blobs[0])
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"\x10\x00\x00\x00\x00\x00\x00\x00{}"])
+def test_checkpoint__a_broken_file_is_named(content, blobs, tmp_path):
+    (tmp_path / FILE).write_bytes(content)
+    refusal = r"fit-001.safetensors is truncated.*delete"
+    with pytest.raises(CorruptDataError, match=refusal), pnca.checkpoints(tmp_path):
+        make("NCA").fit(*blobs)
+
+
+def test_checkpoints__settings_that_cannot_be(blobs, tmp_path):
+    with pytest.raises(InvalidInputError, match=r"every .* got 0"), pnca.checkpoints(tmp_path, every=0):
+        pass
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / "folder"
+    with pytest.raises(InvalidInputError, match="another folder for the"), pnca.checkpoints(folder):
+        make("NCA").fit(*blobs)
+
+
+def test_open_checkpoint__does_nothing_outside_of_a_block(blobs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert open_checkpoint(ONE_PROCESS) is NO_CHECKPOINT
+    make("NCA", max_epochs=2).fit(*blobs)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["adam", "nadam"])
+@pytest.mark.parametrize("n_before", [0, 3])
+def test_optimisers__go_on_from_their_state(name, n_before):
+    directions = torch.randn(6, 2, 3, generator=torch.Generator().manual_seed(0))
+    whole = torch.zeros(2, 3)
+    optimiser = make_optimiser(name, whole, 0.1)
+    for direction in directions[:n_before]:
+        optimiser.step(direction)
+    half = whole.clone()
+    other = make_optimiser(name, half, 0.1)
+    other.restore({key: value.clone() for key, value in optimiser.state().items()})
+    for direction in directions[n_before:]:
+        optimiser.step(direction)
+        other.step(direction)
+    assert torch.equal(whole, half)
+    assert not torch.equal(whole, torch.zeros(2, 3))
+
+
+def test_numpy_stream__goes_back():
+    for rng in (np.random.RandomState(3), np.random.RandomState(np.random.PCG64(3))):
+        rng.normal()  # one of a pair is in store
+        state = NumpyStream(rng).state()
+        expected = rng.normal(), rng.randint(1000)
+        NumpyStream(rng).restore(state)
+        assert (rng.normal(), rng.randint(1000)) == expected
+
+
+def test_values__are_restored_in_place():
+    tensor = torch.zeros(2)
+    Values(tensor).restore({"values": torch.ones(2)})
+    assert tensor.tolist() == [1, 1]

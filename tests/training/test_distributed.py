@@ -1,0 +1,189 @@
+"""Fits shared among processes are those of one process. Every number of processes is started once."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from filelock import FileLock  # torch needs it too
+
+import pnca
+from pnca.exceptions import InvalidInputError
+from pnca.training.shards import ONE_PROCESS, _different, current_shards
+from training.shared_fits import CASES, RANDOM_CASES, examples, fit, result
+
+SCRIPT = Path(__file__).with_name("shared_fits.py")
+
+
+def run(script, *arguments, n_processes):
+    """Start processes as a user does."""
+    command = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n_processes}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    environment["PYTHONPATH"] = str(Path(pnca.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, *command, str(script), *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+class Processes:
+    """What the processes of one start brought home."""
+
+    def __init__(self, n, folder):
+        self.n = n
+        self.told = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(n)]
+        self.arrays = [dict(np.load(folder / f"{rank}.npz")) for rank in range(n)]
+        self.left = list((folder / "checkpoints").iterdir())
+
+    def of(self, case, part="particles"):
+        return [arrays[f"{case}/{part}"] for arrays in self.arrays]
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def processes(request, tmp_path_factory):
+    root, n = tmp_path_factory.getbasetemp(), request.param
+    # The workers of pytest-xdist, which have folders of their own in a common one, share a start.
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / f"processes-{n}"
+    with FileLock(f"{folder}.lock"):
+        if not (folder / f"{n - 1}.json").exists():
+            folder.mkdir(exist_ok=True)
+            done = run(SCRIPT, folder, n_processes=n)
+            assert done.returncode == 0, done.stderr[-3000:]
+    return Processes(n, folder)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The same fits in this process."""
+    torch.set_num_threads(1)
+    return {case: result(settings) for case, settings in CASES.items()}
+
+
+def that_matter(case, particles):
+    """Parameters without those of no effect: neighbours do not change when all points are moved.
+
+    The gradient of the last layer's bias is then rounding alone, which Adam enlarges to a whole step. (With
+    ``expectation="cross"`` the particles' biases count, and they are compared too.)
+    """
+    is_moved = case.startswith(("PNCA shared", "PNCA groups", "PNCA nadam", "NCA"))
+    n_components = 3 if "module" in case else 10
+    return particles[:, :-n_components] if is_moved else particles
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_shared_fit__is_that_of_one_process(processes, alone, case):
+    # Sums of float32 in another order, over some steps of Adam: 1e-5 is typical.
+    expected = alone[case]
+    found = {part: processes.of(case, part)[0] for part in expected}
+    np.testing.assert_allclose(found["loss"], expected["loss"], rtol=1e-5)
+    np.testing.assert_allclose(found["accuracy"], expected["accuracy"], atol=1e-6)
+    np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-4)
+    np.testing.assert_allclose(
+        that_matter(case, found["particles"]), that_matter(case, expected["particles"]), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("case", [*CASES, *RANDOM_CASES])
+def test_shared_fit__is_the_same_in_all_processes(processes, case):
+    for part in ("particles", "probabilities", "loss"):
+        first, *others = processes.of(case, part)
+        for other in others:
+            np.testing.assert_array_equal(first, other)
+
+
+@pytest.mark.parametrize("case", ["PNCA dropout", "PNCA images", "Ensemble dropout"])
+def test_shared_fit__learns_with_randomness_of_each_process(processes, case):
+    loss = processes.of(case, "loss")[0]
+    assert loss[-1] < 0.9 * loss[0]
+    assert not np.allclose(loss, result(RANDOM_CASES[case])["loss"], rtol=1e-4)  # streams of their own
+
+
+def test_shared_fit__stops_everywhere_when_one_process_gets_ctrl_c(processes):
+    assert {(told["stopped"], told["was_interrupted"]) for told in processes.told} == {(5, True)}
+    np.testing.assert_array_equal(*processes.of("stopped")[:2])
+    expected, _ = fit("NCA", max_epochs=5)
+    np.testing.assert_allclose(
+        that_matter("NCA", processes.of("stopped")[0]), that_matter("NCA", expected.particles_), atol=1e-4
+    )
+
+
+def test_shared_fit__is_resumed_bit_for_bit(processes):
+    for whole, resumed, told in zip(
+        processes.of("whole"), processes.of("resumed"), processes.told, strict=True
+    ):
+        np.testing.assert_array_equal(whole, resumed)
+        assert told["same_history"]
+        assert told["files"] == ["fit-001.safetensors"]
+    assert processes.left == []
+
+
+@pytest.mark.parametrize("what", ["X", "rows", "y", "bandwidth", "random_state", "model"])
+def test_shared_fit__of_different_things_is_the_same_error_everywhere(processes, what):
+    (error,) = {told["errors"][what] for told in processes.told}
+    assert error.startswith(f"InvalidInputError: The {processes.n} processes are not at the same fit; they")
+    assert ("X" if what == "rows" else what) in error.split(". Each")[0].split("differ in ")[1].split(", ")
+
+
+def test_shared_fit__that_one_process_cannot_begin_is_an_error_everywhere(processes):
+    for told in processes.told:
+        assert "contains NaN" in told["errors"]["NaN"]
+        assert ("Process 1 could not" in told["errors"]["NaN"]) == (told["rank"] != 1)
+        assert told["errors"]["none"] == "no error"
+
+
+def test_distributed__ends_what_it_began_and_leaves_what_it_found(processes):
+    for rank, told in enumerate(processes.told):
+        assert (told["rank"], told["size"]) == (rank, processes.n)
+        assert told["was_destroyed"]
+        assert told["was_kept"]
+    np.testing.assert_array_equal(processes.of("own group")[0], processes.of("NCA")[0])
+
+
+def test_distributed__an_error_in_one_process_does_not_leave_the_others_waiting(processes):
+    errors = [told["where one fails"] for told in processes.told]
+    assert errors.pop(1) == "MemoryError"
+    # Theirs is torch's word for the connection's end. It came within the time that a start is given.
+    assert {*errors} <= {"RuntimeError", "DistBackendError"}
+
+
+def test_distributed__without_torchrun_says_how_to_start(monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(InvalidInputError, match=r"RANK.*torchrun --nproc-per-node=2"), pnca.distributed():
+        pass
+    assert current_shards() is ONE_PROCESS
+
+
+def test_one_process__has_all_rows_and_nobody_to_tell():
+    rows = torch.arange(6.0).view(1, 3, 2)
+    assert ONE_PROCESS.own(rows) is rows  # the kernel of a set with itself is half the work
+    assert ONE_PROCESS.gather(rows, 3) is rows
+    assert ONE_PROCESS.exchange("a") == ["a"]
+    assert ONE_PROCESS.seed(7) == 7
+
+
+def test_different__names_what_differs_and_what_is_missing():
+    assert _different(["a=1\nb=2", "a=1\nb=3", "a=1\nc=4"]) == ["b", "c"]
+    assert _different(["a=x=y", "a=x=y"]) == []
+
+
+def test_examples__do_not_divide_evenly():
+    X, _ = examples()
+    assert len(X) % 2
+    assert len(X) % 3
+
+
+def test_distributed__one_process_is_one_process():
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        with pnca.distributed() as processes:
+            assert processes is ONE_PROCESS
+        assert torch.distributed.is_initialized()
+    finally:
+        torch.distributed.destroy_process_group()
