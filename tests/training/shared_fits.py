@@ -6,6 +6,7 @@ import signal
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import distributed as dist
 from torch import nn
 
 import pnca
+import pnca.accelerated
 from pnca.exceptions import PncaError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -38,6 +40,8 @@ CASES = {
     "PNCA orthogonal": {"name": "PNCA orthogonal", "batch_size": 20, **QUIET},
     "PNCA groups": {"name": "PNCA", "n_folds": 3, "groups": True, **QUIET},
     "PNCA nadam": {"name": "PNCA shared", "solver": "nadam", **QUIET},
+    "PNCA positive": {"name": "PNCA positive", "n_folds": 3, **QUIET},
+    "PNCA in tiles": {"name": "PNCA", "n_folds": 3, "in_tiles": True, **QUIET},
     "NCA": {"name": "NCA", **QUIET},
     # With three processes the last one's share of four rows is empty.
     "PNCA cross, tiny batches": {"name": "PNCA exact", **TINY},
@@ -81,12 +85,14 @@ def examples(two_classes=False, images=False):
     return X.astype(np.float32), labels
 
 
-def fit(name, *, two_classes=False, images=False, groups=False, **settings):
+def fit(name, *, two_classes=False, images=False, groups=False, in_tiles=False, **settings):
     if settings.get("module") == "layers":
         settings["module"] = Layers
     X, y = examples(two_classes, images)
     arguments = {"groups": np.arange(N) // 2} if groups else {}
-    return make(name, **settings).fit(X, y, **arguments), X
+    least = 0 if in_tiles else pnca.accelerated.WORTH_WHILE
+    with patch("pnca.accelerated.WORTH_WHILE", least):
+        return make(name, **settings).fit(X, y, **arguments), X
 
 
 def result(case):

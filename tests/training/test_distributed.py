@@ -72,7 +72,9 @@ def that_matter(case, particles):
     The gradient of the last layer's bias is then rounding alone, which Adam enlarges to a whole step. (With
     ``expectation="cross"`` the particles' biases count, and they are compared too.)
     """
-    is_moved = case.startswith(("PNCA shared", "PNCA groups", "PNCA nadam", "NCA"))
+    is_moved = case.startswith(
+        ("PNCA shared", "PNCA groups", "PNCA nadam", "PNCA positive", "PNCA in tiles", "NCA")
+    )
     n_components = 3 if "module" in case else 10
     return particles[:, :-n_components] if is_moved else particles
 
