@@ -39,6 +39,8 @@ _MINIBATCH, _LEAST_EPOCHS = 250, 20
 _LEAST_EPOCHS_OF_MANY = 5
 #: Rows that are enough to choose by, and when one way of scaling is clearly better than another.
 _MANY_ROWS, _CLEARLY_LESS = 1000, 0.95
+#: Up to so many examples a processor has chosen before a GPU has started its many small operations.
+_FEW_FOR_A_GPU = 2000
 #: Rows embedded at once for a look at the particles, and rows that stand for all as neighbours when class
 #: sums are made anew for every candidate.
 _SNAPSHOT_ROWS, _MANY_NEIGHBOURS = 4096, 4000
@@ -368,6 +370,8 @@ class PNCAClassifier(NeighbourClassifier):
 
     def _choose(self, snapshots: list[Snapshot], examples: Examples, teams: Teams) -> Tensor:
         """Choose epoch, bandwidth and background out of fold; return the particles of that epoch."""
+        if len(examples.labels) <= _FEW_FOR_A_GPU:
+            snapshots = [s._replace(embeddings=s.embeddings.cpu()) for s in snapshots]
         known = self._known(examples, teams, _precise(snapshots[0].embeddings[:0]).device)
         # Some thousand examples choose as well as all.
         rows = _spread(len(examples.labels), _MANY_ROWS).to(known.labels.device)
