@@ -1,52 +1,120 @@
-"""Time, memory and precision of class masses on a GPU, forward and backward.
+"""The exact kernel on a GPU: class masses and their gradient, fused, by the whole kernel and as attention.
 
-The fused kernels against the whole kernel in torch, where it fits, and ``flex_attention``. The gradient is
-compared with float64 on some rows; for that the loss is the masses times fixed numbers, whose slopes are
-then exact::
-
-    python benchmarks/gpu_masses.py --out gpu_masses.json
-
-``--tune`` times the choices of tiles instead.
+The loss is the masses times fixed numbers. Its slopes are therefore exact, and some rows of the gradient can
+be compared with float64.
 """
 
 import argparse
-import json
-import statistics
-import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from pnca.accelerated import masses as fused
+from measuring import finish, interleaved, median, parser, spread, synchronise
+from pnca.accelerated.masses import fused_class_log_masses
 from pnca.maths.kernels import log_expected_kernel, log_input_factor, log_latent_kernel
 from pnca.maths.masses import InputFactor
 from pnca.maths.neighbours import class_log_masses, leave_one_out
+from records import Record, Reference, Target
 
 N_CLASSES, BANDWIDTH, D = 10, 2.0, 10
+#: Rows of the gradient that are compared with float64.
+N_ROWS = 64
+#: Columns of queries, keys and values as attention has them: a power of two that holds d + 2 and the classes.
+_ATTENTION_COLUMNS = 16
+_EXPONENTIALS = Reference(
+    name="exponentials alone",
+    seconds=0.13,
+    source="arithmetic: 132 SMs x 16 a clock, symmetry used forward",
+)
+_TARGETS = (
+    Target(text="at most .5 s", at_most=0.5),
+    Target(text="at most 1 GiB", quantity="memory_gib", at_most=1.0),
+    Target(text="gradient error at most 1e-3", quantity="value", at_most=1e-3),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Sizes of a problem.
+
+    Attributes
+    ----------
+    n, m, d : int
+        Points, particles, latent dimensions.
+    p : int
+        Columns of the inputs whose distance shrinks the kernel; 0 for none.
+    is_shared : bool
+        Whether each particle answers on its own, not all pairs of them together.
+    """
+
+    n: int
+    m: int = 10
+    d: int = D
+    p: int = 0
+    is_shared: bool = False
+
+    @property
+    def name(self) -> str:
+        """The case in words, without the sizes that a record has."""
+        inputs = f", {self.p} inputs" if self.p else ""
+        return f"fused, {'shared' if self.is_shared else 'cross'}{inputs}"
+
+
+#: What the targets are about.
+ASKED = Case(n=60_000)
+#: Too large for the whole kernel.
+LARGE = (
+    ASKED,
+    Case(n=6000),
+    Case(n=60_000, d=32),
+    Case(n=60_000, p=784),
+    Case(n=60_000, is_shared=True),
+    Case(n=60_000, is_shared=True, p=784),
+    Case(n=10_000, m=4, d=64),
+    Case(n=10_000, m=4, d=128),
+)
+#: Compared with the whole kernel, and the last of them with attention.
+SMALL = (
+    Case(n=250, is_shared=True),
+    Case(n=1000, is_shared=True),
+    Case(n=4000, is_shared=True),
+    Case(n=250),
+    Case(n=1000),
+    Case(n=2000),
+)
 
 
 class Problem:
-    """Points around the centres of their classes, and the slopes of a loss that is linear in the masses."""
+    """Points around the centres of their classes, and the slopes of a loss that is linear in the masses.
 
-    def __init__(self, n: int, m: int = 10, d: int = D, p: int = 0, is_shared: bool = False) -> None:
-        draw = torch.Generator("cuda").manual_seed(n + m + d)
-        self.labels = torch.randint(N_CLASSES, (n,), generator=draw, device="cuda")
-        centres = 1.5 * torch.randn(N_CLASSES, d, generator=draw, device="cuda")
-        z = centres[self.labels] + 0.5 * torch.randn(n, d, generator=draw, device="cuda")
-        self.z = (z + 0.5 * torch.randn(m, n, d, generator=draw, device="cuda")).requires_grad_()
+    Parameters
+    ----------
+    case : Case
+        Its sizes.
+    device : str
+        Where it is.
+    """
+
+    def __init__(self, case: Case, device: str = "cuda") -> None:
+        n, m, d = case.n, case.m, case.d
+        draw = torch.Generator(device).manual_seed(n + m + d)
+        self.labels = torch.randint(N_CLASSES, (n,), generator=draw, device=device)
+        centres = 1.5 * torch.randn(N_CLASSES, d, generator=draw, device=device)
+        z = centres[self.labels] + 0.5 * torch.randn(n, d, generator=draw, device=device)
+        self.z = (z + 0.5 * torch.randn(m, n, d, generator=draw, device=device)).requires_grad_()
         self.bandwidth = BANDWIDTH * d / D
-        self.answers = [slice(row, row + 1) for row in range(m)] if is_shared else [slice(0, m)]
-        self.slopes = torch.randn(len(self.answers), n, N_CLASSES, generator=draw, device="cuda")
+        self.answers = [slice(row, row + 1) for row in range(m)] if case.is_shared else [slice(0, m)]
+        self.slopes = torch.randn(len(self.answers), n, N_CLASSES, generator=draw, device=device)
         self.factor = None
-        if p:
-            x = torch.randn(n, p, generator=draw, device="cuda")
-            self.factor = InputFactor(x, x, 2.0 * p, 4.0)
+        if case.p:
+            x = torch.randn(n, case.p, generator=draw, device=device)
+            self.factor = InputFactor(x, x, 2.0 * case.p, 4.0)
 
     def fused(self) -> Tensor:
-        """Masses by the kernels under test."""
-        return fused.fused_class_log_masses(
+        """Log masses by the kernels under test."""
+        return fused_class_log_masses(
             self.z,
             self.z,
             self.labels,
@@ -58,7 +126,7 @@ class Problem:
         )
 
     def whole_kernel(self) -> Tensor:
-        """Masses by the path of small data."""
+        """Log masses by the path of small data."""
         if len(self.answers) == len(self.z):
             log_kernel = log_latent_kernel(self.z, self.z, self.bandwidth)
         else:
@@ -68,15 +136,14 @@ class Problem:
         return class_log_masses(leave_one_out(log_kernel), self.labels, N_CLASSES)
 
     def gradient(self, log_masses: Tensor) -> Tensor:
-        """Gradient of the loss, keeping the graph so that it can be timed again."""
-        slopes = self.slopes * log_masses.detach().exp()
-        return torch.autograd.grad(log_masses, self.z, slopes, retain_graph=True)[0]
+        """Gradient of the loss, from the log masses."""
+        return torch.autograd.grad(log_masses, self.z, self.slopes * log_masses.detach().exp())[0]
 
     def exact_gradient(self, rows: Tensor) -> Tensor:
         """These rows of the gradient in float64: (m, rows, d)."""
         z, h = self.z.detach().double(), self.bandwidth
-        gradient = torch.zeros(len(z), len(rows), z.shape[2], device="cuda", dtype=torch.float64)
-        factor = 1.0
+        gradient = torch.zeros(len(z), len(rows), z.shape[2], device=z.device, dtype=torch.float64)
+        factor: Tensor | float = 1.0
         if self.factor is not None:
             x = self.factor.a.double()
             factor = log_input_factor(x[rows], x, self.factor.scale, self.factor.weight).exp()
@@ -94,160 +161,195 @@ class Problem:
                     gradient[row] += 2 / h * pull
         return gradient
 
-
-def milliseconds(run: Callable[[], object], repeats: int = 5) -> float:
-    """Median time on the device, after one run that is not counted."""
-    run()
-    times = []
-    for _ in range(repeats):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        run()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end))
-    return statistics.median(times)
+    def error(self, gradient: Tensor) -> float:
+        """How far some rows of a gradient are from those in float64, relative to their norm."""
+        n = gradient.shape[1]
+        rows = torch.arange(0, n, max(1, n // N_ROWS), device=gradient.device)[:N_ROWS]
+        exact = self.exact_gradient(rows)
+        return ((gradient[:, rows].double() - exact).norm() / exact.norm()).item()
 
 
-def measure(problem: Problem, log_masses: Callable[[], Tensor], n_rows: int = 64) -> dict[str, float]:
-    """Forward, backward, the memory of both and the error of the gradient."""
-    with torch.no_grad():
-        forward = milliseconds(log_masses)
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    masses = log_masses()
-    gradient = problem.gradient(masses)
-    torch.cuda.synchronize()
-    memory = torch.cuda.max_memory_allocated() - before
-    n = problem.z.shape[1]
-    rows = torch.arange(0, n, max(1, n // n_rows), device="cuda")[:n_rows]
-    exact = problem.exact_gradient(rows)
-    error = (gradient[:, rows].double() - exact).norm() / exact.norm()
-    return {
-        "forward ms": forward,
-        "backward ms": milliseconds(lambda: problem.gradient(masses)),
-        "peak MiB": memory / 2**20,
-        "gradient error": error.item(),
-    }
+def attention_masses(problem: Problem, attention: Callable[..., tuple[Tensor, Tensor]]) -> Tensor:
+    """Masses of the expected kernel as attention: scores are log kernels, values classes.
 
+    Parameters
+    ----------
+    problem : Problem
+        Not shared, without inputs.
+    attention : callable
+        ``flex_attention``, compiled or not.
 
-def flex_attention_ms(n: int) -> dict[str, float]:
-    """The expected kernel as attention: scores are log kernels, values classes, masses out times e^lse."""
-    from torch.nn.attention.flex_attention import flex_attention
-
-    problem = Problem(n)
-    attention = torch.compile(flex_attention)
+    Returns
+    -------
+    Tensor of shape (n, c)
+        What attention gives, times the exponential of its log normaliser.
+    """
+    z, (m, n, d) = problem.z, problem.z.shape
+    points = z.flatten(0, 1)
+    norm, one = points.square().sum(dim=1, keepdim=True), torch.ones_like(points[:, :1])
+    pad = points.new_zeros(len(points), _ATTENTION_COLUMNS - d - 2)
+    query = torch.cat([points, norm, one, pad], dim=1)[None, None]
+    key = torch.cat([2 * points, -one, -norm, pad], dim=1)[None, None] / problem.bandwidth
+    classes = torch.nn.functional.one_hot(problem.labels, _ATTENTION_COLUMNS).to(z)
+    value = classes.repeat(m, 1)[None, None]
 
     def score(value: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return torch.where(query % n == key % n, -torch.inf, value)
 
-    def masses(z: Tensor) -> Tensor:
-        points = z.flatten(0, 1)
-        norm, one = points.square().sum(dim=1, keepdim=True), torch.ones_like(points[:, :1])
-        pad = torch.zeros(len(points), 16 - D - 2, device="cuda")
-        query = torch.cat([points, norm, one, pad], dim=1)[None, None]
-        key = torch.cat([2 * points, -one, -norm, pad], dim=1)[None, None] / problem.bandwidth
-        value = torch.nn.functional.one_hot(problem.labels, 16).float().repeat(len(z), 1)[None, None]
-        out, lse = attention(query, key, value, score_mod=score, scale=1.0, return_lse=True)
-        mass = (out * lse.exp()[..., None]).view(len(z), n, 16).sum(dim=0) / len(z) ** 2
-        return mass[:, :N_CLASSES]
-
-    def both() -> Tensor:
-        return torch.autograd.grad((masses(problem.z) * problem.slopes[0]).sum(), problem.z)[0]
-
-    gradient, rows = both(), torch.arange(0, n, n // 64, device="cuda")
-    exact = problem.exact_gradient(rows)
-    error = (gradient[:, rows].double() - exact).norm() / exact.norm()
-    return {"both ms": milliseconds(both, 3), "gradient error": error.item()}
+    out, lse = attention(query, key, value, score_mod=score, scale=1.0, return_lse=True)
+    mass = (out * lse.exp()[..., None]).view(m, n, _ATTENTION_COLUMNS).sum(dim=0) / m**2
+    return mass[:, :N_CLASSES]
 
 
-def compare() -> dict[str, object]:
-    """All that is reported."""
-    results: dict[str, object] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
-    cases = {
-        "cross n=2000": {"n": 2000},
-        "cross n=6000": {"n": 6000},
-        "cross n=60000": {"n": 60_000},
-        "cross n=60000 d=32": {"n": 60_000, "d": 32},
-        "cross n=60000, 784 inputs": {"n": 60_000, "p": 784},
-        "shared n=60000": {"n": 60_000, "is_shared": True},
-        "shared n=60000, 784 inputs": {"n": 60_000, "is_shared": True, "p": 784},
-        "cross n=10000 m=4 d=64": {"n": 10_000, "m": 4, "d": 64},
-        "cross n=10000 m=4 d=128": {"n": 10_000, "m": 4, "d": 128},
-    }
-    for name, settings in cases.items():
-        problem = Problem(**settings)
-        results[name] = measure(problem, problem.fused)
-        print(name, results[name], flush=True)
-    for name, settings in {
-        "cross n=250": {"n": 250},
-        "cross n=1000": {"n": 1000},
-        "cross n=2000": {"n": 2000},
-        "shared n=250": {"n": 250, "is_shared": True},
-        "shared n=1000": {"n": 1000, "is_shared": True},
-        "shared n=4000": {"n": 4000, "is_shared": True},
-    }.items():
-        problem = Problem(**settings)
-        results[name + ", whole kernel"] = measure(problem, problem.whole_kernel)
-        results[name + ", fused"] = measure(problem, problem.fused)
-        print(name, results[name + ", whole kernel"], results[name + ", fused"], flush=True)
-    return results
+def by_attention(problem: Problem) -> Callable[[], Tensor]:
+    """The gradient by ``flex_attention``, compiled."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    attention = torch.compile(flex_attention)
+
+    def run() -> Tensor:
+        masses = attention_masses(problem, attention)
+        return torch.autograd.grad((masses * problem.slopes[0]).sum(), problem.z)[0]
+
+    return run
 
 
-def tune(n: int = 60_000) -> dict[str, object]:
-    """Times of the choices of tiles, forward and backward."""
-    results: dict[str, object] = {}
-    for d, m, stages in (
-        (10, 10, (2, 3, 4)),
-        (16, 10, (3,)),
-        (32, 10, (2, 3)),
-        (64, 4, (2, 3)),
-        (128, 4, (1, 2)),
-    ):
-        problem = Problem(n if d <= 16 else n // 3, m, d)
-        width = fused._width(d)
-        shipped = fused._JOINT_TILES, dict(fused._TILES)
-        for rows, columns in ((64, 64), (64, 32)):
-            for stage in stages:
-                for registers in (None, 128) if d == 10 else (None,):
-                    tiles = fused.Tiles(rows, columns, 4, stage, registers)
-                    fused._TILES[width] = fused._JOINT_TILES = (tiles, tiles)
-                    try:
-                        with torch.no_grad():
-                            forward = milliseconds(problem.fused, 3)
-                        masses = problem.fused()
-                        backward = milliseconds(lambda: problem.gradient(masses), 3)  # noqa: B023
-                    except Exception as error:
-                        forward, backward = str(error)[:60], None
-                    results[f"d={d} {tuple(tiles)}"] = forward, backward
-                    print(d, tuple(tiles), forward, backward, flush=True)
-        fused._JOINT_TILES, fused._TILES = shipped
-    problem = Problem(n)
-    for programs in (4096, 16384, 32768, 65536, 131072):
-        fused._MIN_PROGRAMS = programs
+def peak_memory(run: Callable[[], Tensor], device: str) -> tuple[Tensor, float | None]:
+    """Run once; return the result and the GiB that it needed beyond what was held before, on a GPU."""
+    if not device.startswith("cuda"):
+        return run(), None
+    synchronise(device)
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    result = run()
+    synchronise(device)
+    return result, (torch.cuda.max_memory_allocated() - before) / 2**30
+
+
+def measure(
+    case: Case, ways: Mapping[str, Callable[[], Tensor]], problem: Problem, repeats: int, device: str
+) -> Record:
+    """Time the gradient in several ways, with its memory and its error.
+
+    Parameters
+    ----------
+    case : Case
+        The sizes.
+    ways : mapping of str to callable
+        Each returns the gradient; the first is the one under test.
+    problem : Problem
+        Of these sizes.
+    repeats : int
+        Rounds.
+    device : str
+        Where.
+
+    Returns
+    -------
+    Record
+        Its value is the relative error of the gradient.
+    """
+    memory, error = {}, {}
+    for name, way in ways.items():
+        way()  # compiles
+        gradient, memory[name] = peak_memory(way, device)
+        error[name] = problem.error(gradient)
+        del gradient
+    taken = interleaved(ways, repeats, device=device)
+    ours, *others = ways
+    targets = _TARGETS if case == ASKED else ()
+    return Record(
+        name=case.name,
+        n=case.n,
+        m=case.m,
+        d=case.d,
+        c=N_CLASSES,
+        device=device,
+        **spread(taken[ours]),
+        memory_gib=memory[ours],
+        value=error[ours],
+        unit="gradient error",
+        alternatives=tuple(
+            Reference(name=name, seconds=median(taken[name]), memory_gib=memory[name], value=error[name])
+            for name in others
+        ),
+        floors=(_EXPONENTIALS,) if case == ASKED else (),
+        targets=targets,
+    )
+
+
+def measure_alone(case: Case, repeats: int, device: str) -> Record:
+    """Measure the fused kernels; the note says how much of the time is forward."""
+    problem = Problem(case, device)
+
+    def forward() -> None:
         with torch.no_grad():
-            forward = milliseconds(problem.fused, 3)
-        masses = problem.fused()
-        results[f"programs {programs}"] = forward, milliseconds(lambda: problem.gradient(masses), 3)  # noqa: B023
-        print(programs, results[f"programs {programs}"], flush=True)
-    return results
+            problem.fused()
+
+    record = measure(case, {"fused": lambda: problem.gradient(problem.fused())}, problem, repeats, device)
+    seconds = median(interleaved({"forward": forward}, repeats, device=device)["forward"])
+    return replace(record, note=f"forward alone {1000 * seconds:.3g} ms")
 
 
-def main() -> None:
-    """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--tune", action="store_true")
-    parser.add_argument("--flex", type=int, default=0, help="points for flex_attention; 0 leaves it out")
-    arguments = parser.parse_args()
-    start = time.perf_counter()
-    results = tune() if arguments.tune else compare()
-    if arguments.flex:
-        results[f"flex_attention cross n={arguments.flex}"] = flex_attention_ms(arguments.flex)
-    results["seconds"] = time.perf_counter() - start
-    arguments.out.write_text(json.dumps(results, indent=2) + "\n")
-    print(json.dumps(results, indent=2))
+def measure_beside(
+    case: Case, repeats: int, device: str, skipped: list[dict[str, str]], *, use_attention: bool
+) -> Record:
+    """Measure the fused kernels, the whole kernel and, if asked for, attention, in turn.
+
+    Parameters
+    ----------
+    case : Case
+        The sizes.
+    repeats : int
+        Rounds.
+    device : str
+        Where.
+    skipped : list of dict
+        Takes the reason if attention did not run.
+    use_attention : bool
+        Whether to try it.
+
+    Returns
+    -------
+    Record
+    """
+    problem = Problem(case, device)
+    ways: dict[str, Callable[[], Tensor]] = {
+        "fused": lambda: problem.gradient(problem.fused()),
+        "whole kernel in torch": lambda: problem.gradient(problem.whole_kernel()),
+    }
+    if use_attention:
+        attention = by_attention(problem)
+        try:
+            attention()
+            ways["flex_attention"] = attention
+        except Exception as error:  # whatever the compiler does not know
+            skipped.append({"name": "flex_attention", "reason": f"{type(error).__name__}: {error}"[:300]})
+    return measure(case, ways, problem, repeats, device)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark."""
+    options = parser(__doc__)
+    options.set_defaults(device="cuda")
+    options.add_argument("--no-flex", action="store_true", help="Leave flex_attention out: it compiles.")
+    chosen = options.parse_args(arguments)
+    if not torch.cuda.is_available():
+        finish(chosen, "gpu_masses", [], [{"name": "fused kernels", "reason": "no CUDA device here"}])
+        return
+    skipped: list[dict[str, str]] = []  # filled while measuring
+    finish(chosen, "gpu_masses", _measure_all(chosen, skipped), skipped)
+
+
+def _measure_all(chosen: argparse.Namespace, skipped: list[dict[str, str]]) -> Iterator[list[Record]]:
+    large, small, repeats = (LARGE, SMALL, chosen.repeats)
+    if chosen.tiny:
+        large, small, repeats = (Case(n=500),), (Case(n=250),), 1
+    for case in large:
+        yield [measure_alone(case, repeats, chosen.device)]
+    for case in small:
+        use_attention = case == small[-1] and not chosen.no_flex
+        yield [measure_beside(case, repeats, chosen.device, skipped, use_attention=use_attention)]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ import platform
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from records import Record, Results
 
@@ -123,6 +125,21 @@ def synchronise(device: str) -> None:
     """Wait for the GPU, where there is one."""
     if device.startswith("cuda"):
         torch.cuda.synchronize()
+
+
+@contextmanager
+def limited_threads(n_threads: int) -> Iterator[None]:
+    """Use this many threads in torch, and in the libraries below scikit-learn that are loaded already.
+
+    Finding these takes milliseconds: a shorter task is to be timed inside.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        with threadpool_limits(n_threads):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def spread(seconds: Sequence[float]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """All of MNIST with the exact kernel: the learning curve of the default model, and other ways at its end."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -90,28 +90,28 @@ def measure(name: str, n: int, settings: dict[str, Any], data: Any, device: str)
     )
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure the default at every size and the others at the last."""
     options = parser(__doc__, repeats=1)
     options.add_argument("--sizes", default=",".join(map(str, SIZES)), help="Training digits.")
-    arguments = options.parse_args()
-    sizes = (60,) if arguments.tiny else tuple(int(n) for n in arguments.sizes.split(","))
+    chosen = options.parse_args(arguments)
+    sizes = (60,) if chosen.tiny else tuple(int(n) for n in chosen.sizes.split(","))
     folder = os.environ.get("PNCA_DATA_DIR")
     if folder is None:
-        finish(arguments, "mnist_scale", (), [{"name": "MNIST", "reason": "PNCA_DATA_DIR is not set"}])
+        finish(chosen, "mnist_scale", (), [{"name": "MNIST", "reason": "PNCA_DATA_DIR is not set"}])
         return
     data = load_mnist(Path(folder)), load_notmnist(Path(folder))
-    quick: dict[str, Any] = {"max_epochs": 2} if arguments.tiny else {}
+    quick: dict[str, Any] = {"max_epochs": 2} if chosen.tiny else {}
 
     def measurements() -> Iterator[list[Record]]:
-        if arguments.device.startswith("cuda"):
-            measure("", 60, {"max_epochs": 3}, data, arguments.device)  # what CUDA sets up once
+        if chosen.device.startswith("cuda"):
+            measure("", 60, {"max_epochs": 3}, data, chosen.device)  # what CUDA sets up once
         for n in sizes:
-            yield [measure("default", n, quick, data, arguments.device)]
+            yield [measure("default", n, quick, data, chosen.device)]
         for name, settings in OTHERS.items():
-            yield [measure(name, sizes[-1], {**settings, **quick}, data, arguments.device)]
+            yield [measure(name, sizes[-1], {**settings, **quick}, data, chosen.device)]
 
-    finish(arguments, "mnist_scale", measurements())
+    finish(chosen, "mnist_scale", measurements())
 
 
 if __name__ == "__main__":

@@ -1,20 +1,10 @@
-"""Measure ``kernel="positive"``: the error of its features, and models on MNIST from 1,000 to 60,000 images.
-
-    PNCA_DATA_DIR=... python benchmarks/positive_kernel.py --n-train 1000,10000,60000 --exact-sizes 1000 \
-        --out positive.json
-
-The first part compares features with the exact kernel, for the embeddings of a fitted model and for
-random ones. The second fits models end to end. Numbers go to a JSON file, lines to the screen as they come.
-"""
-
-from __future__ import annotations
+"""Positive random features: their error against the exact kernel, and models of MNIST made with them."""
 
 import argparse
-import json
 import math
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,90 +12,47 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from measuring import finish, parser
+from mnist_scale import measure as measure_model
 from pnca import PNCAClassifier
 from pnca.data import load_mnist, load_notmnist
-from pnca.evaluation import (
-    accuracy,
-    expected_calibration_error,
-    negative_log_likelihood,
-    ood_auroc,
-    share_above,
-)
 from pnca.maths.features import FLOOR, orthogonal_frequencies, random_features
 from pnca.maths.kernels import log_latent_kernel
 from pnca.maths.neighbours import class_log_masses
-from pnca.maths.positive import Places, class_centres, log_inner_products, log_positive_features, place
+from pnca.maths.positive import class_centres, log_inner_products, log_positive_features, place
+from records import Record, Reference
 
-#: Log kernels (n_a, n_b) by ``f`` features, from queries, support, labels, features wanted and a seed.
+#: Log kernels (n_a, n_b), from queries, support, labels, blocks of d features and a seed.
 Approximation = Callable[[Tensor, Tensor, Tensor, int, int], Tensor]
+#: Queries (n_a, d), support (n, d) and its labels.
+Embeddings = tuple[Tensor, Tensor, Tensor]
 
 BLOCKS = (10, 30, 100, 300)
 BANDWIDTH = 3.0
+N_SEEDS = 3
+SIZES, EXACT_SIZES = (1000, 10_000, 60_000), (1000,)
 
 
-def main() -> None:
-    """Run the parts that are asked for, and write what they give."""
-    options = _options()
-    data_dir = os.environ.get("PNCA_DATA_DIR")
-    mnist, letters = load_mnist(data_dir), load_notmnist(data_dir)
-    results: dict[str, Any] = {"threads": torch.get_num_threads(), "device": options.device}
-    if not options.no_errors:
-        results["errors"] = [*errors_of("random", *_random_embeddings())]
-        results["errors"] += errors_of("fitted", *_fitted_embeddings(mnist, options.draw))
-    results["models"] = []
-    for n, name, settings in _models(options):
-        results["models"].append(
-            {"n": n, "model": name, **measure(n, settings, mnist, letters, options.draw, options.device)}
-        )
-        print(json.dumps(results["models"][-1]), flush=True)
-        options.out.write_text(json.dumps(results, indent=1))
-    options.out.write_text(json.dumps(results, indent=1))
-
-
-def errors_of(name: str, queries: Tensor, support: Tensor, labels: Tensor) -> Iterator[dict[str, Any]]:
-    """Compare approximations of the kernel between queries (n_a, d) and support (n, d), by feature count."""
-    n_classes = int(labels.max()) + 1
-    exact = log_latent_kernel(queries, support, BANDWIDTH)
-    exact_masses = class_log_masses(exact, labels, n_classes)
-    near = exact > exact.amax(dim=1, keepdim=True) - math.log(10)  # those that make up the mass
-    for blocks in BLOCKS:
-        for approximation, log_kernel_of in APPROXIMATIONS.items():
-            found: list[list[float]] = []
-            for seed in range(3):
-                log_kernel = log_kernel_of(queries, support, labels, blocks, seed)
-                masses = class_log_masses(log_kernel, labels, n_classes)
-                mass_error = masses.logsumexp(dim=1) - exact_masses.logsumexp(dim=1)
-                shares = 0.5 * (masses.softmax(dim=1) - exact_masses.softmax(dim=1)).abs().sum(dim=1)
-                found.append(
-                    [
-                        ((log_kernel - exact)[near].exp() - 1).abs().median().item(),
-                        (mass_error.exp() - 1).abs().median().item(),
-                        mass_error.abs().median().item(),
-                        shares.mean().item(),
-                    ]
-                )
-            means = np.mean(found, axis=0).round(4).tolist()
-            row = {
-                "embeddings": name,
-                "features": approximation,
-                "count": blocks * queries.shape[1],
-                "relative_error_of_near_kernels": means[0],
-                "relative_error_of_mass": means[1],
-                "log_error_of_mass": means[2],
-                "error_of_shares": means[3],
-            }
-            print(json.dumps(row), flush=True)
-            yield row
-
-
-def _trigonometric(queries: Tensor, support: Tensor, labels: Tensor, blocks: int, seed: int) -> Tensor:
-    """The paper's; as many numbers a point, so half as many frequencies."""
+def trigonometric(queries: Tensor, support: Tensor, labels: Tensor, blocks: int, seed: int) -> Tensor:
+    """The paper's features; as many numbers a point, so half as many frequencies."""
     frequencies = orthogonal_frequencies(queries.shape[1], max(1, blocks // 2), BANDWIDTH, _generator(seed))
     products = random_features(queries, frequencies) @ random_features(support, frequencies).mT
     return (products.relu() + FLOOR).log()
 
 
-def _positive(kind: str) -> Approximation:
+def positive(kind: str) -> Approximation:
+    """Positive features.
+
+    Parameters
+    ----------
+    kind : str
+        ``"plain"``, ``"one centre"`` (of the best variance) or ``"classes"`` (around each of them).
+
+    Returns
+    -------
+    callable
+    """
+
     def log_kernel(queries: Tensor, support: Tensor, labels: Tensor, blocks: int, seed: int) -> Tensor:
         n_classes = int(labels.max()) + 1 if kind == "classes" else 1
         groups = labels if kind == "classes" else torch.zeros_like(labels)
@@ -113,7 +60,7 @@ def _positive(kind: str) -> Approximation:
         centres, spread = class_centres(support[None], one_hot, torch.ones(len(labels)).to(support))
         directions = orthogonal_frequencies(queries.shape[1], blocks, 2.0, _generator(seed))
         spread = torch.zeros_like(spread) if kind == "plain" else spread
-        places: Places = place(directions, centres, spread, BANDWIDTH)
+        places = place(directions, centres, spread, BANDWIDTH)
         return log_inner_products(
             log_positive_features(queries, places), log_positive_features(support, places)
         )
@@ -121,106 +68,179 @@ def _positive(kind: str) -> Approximation:
     return log_kernel
 
 
+#: The first is pnca's.
 APPROXIMATIONS: dict[str, Approximation] = {
-    "trigonometric with ReLU (the paper)": _trigonometric,
-    "positive (Choromanski et al.)": _positive("plain"),
-    "positive, best variance (Likhosherstov et al.)": _positive("one centre"),
-    "positive, around the classes (pnca)": _positive("classes"),
+    "positive, around the classes": positive("classes"),
+    "positive of the best variance": positive("one centre"),
+    "plain positive": positive("plain"),
+    "trigonometric with ReLU": trigonometric,
 }
+
+
+def measure_errors(name: str, embeddings: Embeddings, blocks: int) -> Record:
+    """Compare approximations of a kernel with so many features.
+
+    Parameters
+    ----------
+    name : str
+        Of the embeddings.
+    embeddings : tuple of Tensor
+        Queries, support and labels.
+    blocks : int
+        Features, divided by d.
+
+    Returns
+    -------
+    Record
+        Its value is the error of the class shares (total variation), the mean over queries and seeds.
+    """
+    found = {key: errors(approximation, embeddings, blocks) for key, approximation in APPROXIMATIONS.items()}
+    ours, *others = found
+    n, d = embeddings[1].shape
+    own = found[ours]
+    return Record(
+        name=f"{name} embeddings, {blocks * d:,} features",
+        n=n,
+        m=1,
+        d=d,
+        c=int(embeddings[2].max()) + 1,
+        repeats=N_SEEDS,
+        value=own["shares"],
+        unit="error of shares",
+        alternatives=tuple(Reference(name=other, value=found[other]["shares"]) for other in others),
+        note=(
+            f"medians: kernels of near points wrong by {own['near']:.1%}, "
+            f"the mass of all classes by {own['mass']:.1%}"
+        ),
+    )
+
+
+def errors(approximation: Approximation, embeddings: Embeddings, blocks: int) -> dict[str, float]:
+    """Errors of an approximation against the exact kernel, means over seeds.
+
+    Parameters
+    ----------
+    approximation : callable
+        Of the log kernel.
+    embeddings : tuple of Tensor
+        Queries, support and labels.
+    blocks : int
+        Features, divided by d.
+
+    Returns
+    -------
+    dict of str to float
+        ``near``: median relative error of the kernels that make up most of a mass; ``mass``: of the mass of
+        all classes; ``shares``: mean total variation between class shares.
+    """
+    queries, support, labels = embeddings
+    n_classes = int(labels.max()) + 1
+    exact = log_latent_kernel(queries, support, BANDWIDTH)
+    exact_masses = class_log_masses(exact, labels, n_classes)
+    near = exact > exact.amax(dim=1, keepdim=True) - math.log(10)
+    found = []
+    for seed in range(N_SEEDS):
+        log_kernel = approximation(queries, support, labels, blocks, seed)
+        masses = class_log_masses(log_kernel, labels, n_classes)
+        mass_error = masses.logsumexp(dim=1) - exact_masses.logsumexp(dim=1)
+        shares = 0.5 * (masses.softmax(dim=1) - exact_masses.softmax(dim=1)).abs().sum(dim=1)
+        near_error = ((log_kernel - exact)[near].exp() - 1).abs().median()
+        found.append([near_error.item(), (mass_error.exp() - 1).abs().median().item(), shares.mean().item()])
+    return dict(zip(("near", "mass", "shares"), np.mean(found, axis=0).tolist(), strict=True))
+
+
+def random_embeddings(n: int = 1000) -> Embeddings:
+    """Normal ones, whose labels mean nothing."""
+    z = torch.randn(n + n // 2, 10, generator=_generator(0), dtype=torch.float64)
+    return z[: n // 2], z[n // 2 :], torch.arange(n) % 10
+
+
+def fitted_embeddings(mnist: Any, n: int = 1000, epochs: int = 40) -> Embeddings:
+    """Those of one particle of an exact model of n digits: it was not made for any features."""
+    rows = np.random.RandomState(0).choice(len(mnist.train_labels), n, replace=False)
+    model = PNCAClassifier(
+        n_particles=1, n_folds=None, input_weight=0.0, max_epochs=epochs, random_state=0, device="cpu"
+    )
+    model.fit(mnist.train_images[rows] / 255, mnist.train_labels[rows])
+    queries = torch.from_numpy(model.embed(mnist.test_images[: n // 2] / 255)[0])
+    return queries, torch.from_numpy(model.support_embeddings_[0]), torch.from_numpy(model.support_labels_)
 
 
 def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _random_embeddings() -> tuple[Tensor, Tensor, Tensor]:
-    z = torch.randn(1500, 10, generator=_generator(0), dtype=torch.float64)
-    return z[:500], z[500:], torch.arange(1000) % 10
+def measure_models(
+    n: int, data: Any, device: str, *, with_exact: bool, settings: Mapping[str, Any]
+) -> Iterator[Record]:
+    """Fit models of n digits; the one with features last, beside the exact ones.
 
+    Parameters
+    ----------
+    n : int
+        Training digits.
+    data : tuple
+        MNIST and notMNIST.
+    device : str
+        Where.
+    with_exact : bool
+        Whether to fit exact models too.
+    settings : mapping
+        Arguments of all models.
 
-def _fitted_embeddings(mnist: Any, draw: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Of one particle of an exact model of 1,000 digits: it was not made for any features."""
-    rows = _rows(draw, 1000)
-    model = PNCAClassifier(
-        n_particles=1, n_folds=None, input_weight=0.0, max_epochs=40, random_state=0, device="cpu"
+    Yields
+    ------
+    Record
+        See :func:`mnist_scale.measure`.
+    """
+    exact = {"exact kernel": {}, "exact kernel without inputs": {"input_weight": 0.0}} if with_exact else {}
+    alternatives = []
+    for name, own in exact.items():
+        record = measure_model(f"MNIST, {name}", n, {**settings, **own}, data, device)
+        alternatives.append(Reference(name=name, seconds=record.seconds, value=record.value))
+        yield record
+    features = {**settings, "kernel": "positive"}
+    yield replace(
+        measure_model("MNIST, positive features", n, features, data, device),
+        alternatives=tuple(alternatives),
     )
-    model.fit(mnist.train_images[rows] / 255, mnist.train_labels[rows])
-    queries = torch.from_numpy(model.embed(mnist.test_images[:500] / 255)[0])
-    return queries, torch.from_numpy(model.support_embeddings_[0]), torch.from_numpy(model.support_labels_)
 
 
-def _rows(draw: int, n: int) -> Any:
-    return np.random.RandomState(draw).choice(60_000, n, replace=False)
-
-
-def measure(
-    n: int,
-    settings: dict[str, Any],
-    mnist: Any,
-    letters: Any,
-    draw: int,
-    device: str,
-) -> dict[str, Any]:
-    """Fit a model to a draw of n digits and measure it on all test digits and letters."""
-    rows = _rows(draw, n)
-    model = PNCAClassifier(random_state=0, device=device, **settings)
-    start = time.perf_counter()
-    model.fit(mnist.train_images[rows] / 255, mnist.train_labels[rows])
-    fitted = time.perf_counter()
-    p = model.predict_proba(mnist.test_images / 255)
-    predicted = time.perf_counter()
-    p_letters = model.predict_proba(letters.images / 255)
-    evidence, of_letters = (model.evidence(images / 255) for images in (mnist.test_images, letters.images))
-    return {
-        "settings": settings,
-        "fit_seconds": round(fitted - start, 1),
-        "predict_seconds": round(predicted - fitted, 2),
-        "accuracy": accuracy(mnist.test_labels, p),
-        "nll": round(negative_log_likelihood(mnist.test_labels, p), 4),
-        "ece": round(expected_calibration_error(mnist.test_labels, p), 4),
-        "letters_above_.9": share_above(p_letters, 0.9),
-        "auroc_confidence": round(ood_auroc(-p.max(axis=1), -p_letters.max(axis=1)), 4),
-        "auroc_evidence": round(ood_auroc(-evidence, -of_letters), 4),
-        "out_of_fold_nll": getattr(model, "oof_loss_", None),
-        "chosen": [model.bandwidth_, model.background_, model.best_epoch_],
-        "epochs": model.n_iter_,
-    }
-
-
-def _models(options: argparse.Namespace) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    for n in options.n_train:
-        shared = dict(options.settings)
-        yield n, "positive", {"kernel": "positive", **shared}
-        if n in options.exact_sizes:
-            yield n, "exact, input_weight=0", {"input_weight": 0.0, **shared}
-            yield n, "exact", shared
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark."""
+    options = parser(__doc__, repeats=1)
+    options.add_argument("--sizes", type=_numbers, default=SIZES, help="Training digits: 1000,60000.")
+    options.add_argument(
+        "--exact-sizes", type=_numbers, default=EXACT_SIZES, help="Those at which exact models run too."
     )
-    parser.add_argument(
-        "--n-train", type=_numbers, default=[1000], help="training images, such as 1000,60000"
-    )
-    parser.add_argument(
-        "--exact-sizes", type=_numbers, default=[], help="those at which exact models run too"
-    )
-    parser.add_argument("--draw", type=int, default=0, help="which training images")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--no-errors", action="store_true", help="leave out the first part")
-    parser.add_argument(
-        "--settings",
-        type=json.loads,
-        default={},
-        help='arguments of all models, as JSON: {"n_particles": 5, "n_folds": 2}',
-    )
-    parser.add_argument("--out", type=Path, default=Path("positive_kernel.json"))
-    return parser.parse_args()
+    options.add_argument("--no-errors", action="store_true", help="Leave the errors of features out.")
+    chosen = options.parse_args(arguments)
+    if chosen.threads:
+        torch.set_num_threads(chosen.threads)
+    folder = os.environ.get("PNCA_DATA_DIR")
+    data = (load_mnist(Path(folder)), load_notmnist(Path(folder))) if folder else None
+    skipped = [] if data else [{"name": "MNIST", "reason": "PNCA_DATA_DIR is not set"}]
+    finish(chosen, "positive_kernel", _measure_all(chosen, data), skipped)
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",") if number]
+def _measure_all(chosen: argparse.Namespace, data: Any) -> Iterator[list[Record]]:
+    sizes, exact_sizes, blocks, n, quick = chosen.sizes, chosen.exact_sizes, BLOCKS, 1000, {}
+    if chosen.tiny:
+        sizes, exact_sizes, blocks, n, quick = (60,), (60,), (2, 4), 60, {"max_epochs": 2}
+    if not chosen.no_errors:
+        kinds = {"random": random_embeddings(n)}
+        if data is not None:
+            kinds["fitted"] = fitted_embeddings(data[0], n, quick.get("max_epochs", 40))
+        for name, embeddings in kinds.items():
+            yield [measure_errors(name, embeddings, count) for count in blocks]
+    for size in sizes if data is not None else ():
+        with_exact = size in exact_sizes
+        for record in measure_models(size, data, chosen.device, with_exact=with_exact, settings=quick):
+            yield [record]
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(",") if number)
 
 
 if __name__ == "__main__":

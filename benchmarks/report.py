@@ -10,7 +10,7 @@ from pnca.exceptions import InvalidInputError
 from pnca.files import make_folder, write_text
 from pnca.reports.style import new_figure, styles_for, tidy_axes
 from pnca.reports.tables import NOTHING, Table, check_document, number
-from records import Record, Reference, Results, read_results
+from records import Record, Reference, Results, Target, read_results
 from sections import SECTIONS, Section
 
 _INTRODUCTION = """\
@@ -28,8 +28,11 @@ python benchmarks/report.py {folder} --out {document}
 ```
 
 on the code and the machine that the result file names, with nothing else running. `--device cuda` takes the
-fits and the growth to a GPU; `benchmarks/gpu_small.py` needs one.
+fits and the growth to a GPU; `gpu_small.py` and `gpu_masses.py` need one. `positive_kernel.py` and
+`mnist_scale.py` look for MNIST and notMNIST in the folder `PNCA_DATA_DIR`, `cpu_masses.py` for KeOps.
 """
+#: Characters of a note beside the name.
+_LONGEST_NOTE = 60
 _VERDICTS = {True: "met", False: "not met", None: "cannot be said"}
 _AXES = {"n": "points n", "m": "particles m", "d": "latent dimensions d", "c": "classes c"}
 
@@ -89,6 +92,8 @@ def read_folder(folder: Path) -> dict[str, list[Results]]:
 def record_table(records: Iterable[Record]) -> Table:
     """A row a record: the figure, its ratio to alternatives and floors, its targets and verdicts.
 
+    Short notes stand beside the name, numbers for long ones: see :func:`long_notes`.
+
     Parameters
     ----------
     records : iterable of Record
@@ -98,10 +103,12 @@ def record_table(records: Iterable[Record]) -> Table:
     -------
     Table
     """
+    records = list(records)
+    notes = long_notes(records)
     headings = ["what", "n", "m", "d", "measured", "memory", "against", "over the floor", "target", "verdict"]
     rows = [
         [
-            record.name + (f" ({record.note})" if record.note else ""),
+            record.name + _mark(record, notes),
             *(f"{size:,}" if size is not None else NOTHING for size in (record.n, record.m, record.d)),
             measured(record),
             NOTHING if record.memory_gib is None else memory(record.memory_gib),
@@ -116,6 +123,34 @@ def record_table(records: Iterable[Record]) -> Table:
     return Table(
         caption="", headings=[headings[k] for k in kept], rows=[[row[k] for k in kept] for row in rows]
     )
+
+
+def long_notes(records: Iterable[Record]) -> dict[str, list[str]]:
+    """Notes that would make a table unreadable, and the records that they are about.
+
+    Parameters
+    ----------
+    records : iterable of Record
+        Of one table.
+
+    Returns
+    -------
+    dict of str to list of str
+        Names and sizes by note, in the order of the table.
+    """
+    notes: dict[str, list[str]] = {}
+    for record in records:
+        if len(record.note) > _LONGEST_NOTE:
+            size = "" if record.n is None else f", n = {record.n:,}"
+            notes.setdefault(record.note, []).append(record.name + size)
+    return notes
+
+
+def _mark(record: Record, notes: dict[str, list[str]]) -> str:
+    """A note in parentheses, or the number of a long one."""
+    if record.note in notes:
+        return f" <sup>{1 + list(notes).index(record.note)}</sup>"
+    return f" ({record.note})" if record.note else ""
 
 
 def measured(record: Record) -> str:
@@ -198,8 +233,10 @@ def fitted_laws(records: Sequence[Record]) -> list[tuple[str, str, GrowthLaw | N
 
 
 def _introduction(folder: Path, document: Path) -> str:
-    own = ("small_fits", "importing", "gpu_small", "scoring", "growth")
-    commands = "\n".join(f"python benchmarks/{name}.py --out {folder}/{name}.json" for name in own)
+    commands = "\n".join(
+        f"python benchmarks/{section.name}.py {section.options}--out {folder}/{section.name}.json"
+        for section in SECTIONS
+    )
     return _INTRODUCTION.format(commands=commands, folder=folder, document=document.as_posix())
 
 
@@ -214,10 +251,19 @@ def _page(section: Section, results: Sequence[Results], document: Path) -> str:
             lines += _growth(result, document)
         plain = [record for record in result.records if not record.sweep]
         if plain:
-            lines += [record_table(plain).markdown(), ""]
+            lines += [record_table(plain).markdown(), "", *_listed(long_notes(plain))]
         lines += [f"- {left_out['name']} was skipped: {left_out['reason']}." for left_out in result.skipped]
         lines += ["", _provenance(result), ""]
     return "\n".join(lines)
+
+
+def _listed(notes: dict[str, list[str]]) -> list[str]:
+    """Long notes, numbered as in the table; with the name of the record where there is one only."""
+    lines = [
+        f"{k}. {f'{names[0]}: ' if len(names) == 1 else ''}{note}."
+        for k, (note, names) in enumerate(notes.items(), start=1)
+    ]
+    return [*lines, ""] if lines else []
 
 
 def _provenance(result: Results) -> str:
@@ -235,6 +281,7 @@ def _provenance(result: Results) -> str:
         versions,
         f"commit {about['commit']}" if about.get("commit") else "",
         str(about.get("date", ""))[:10],
+        str(about.get("note", "")),
     ]
     toy = " **Toy sizes: not a measurement.**" if about.get("is_tiny") else ""
     return f"*{'; '.join(part for part in parts if part)}.*{toy}"
@@ -295,7 +342,7 @@ def _shortfalls(sections: Sequence[Section], found: dict[str, list[Results]]) ->
                     n_met += verdict is True
                     if verdict is not True:
                         lines.append(
-                            f"- {record.name}: {target.text}, {_VERDICTS[verdict]}{_reached(record)}."
+                            f"- {record.name}: {target.text}, {_VERDICTS[verdict]}{_reached(record, target)}."
                         )
     for section in sections:
         if not any(result.records for result in found.get(section.name, [])):
@@ -304,11 +351,15 @@ def _shortfalls(sections: Sequence[Section], found: dict[str, list[Results]]) ->
     return "\n".join(lines) + "\n"
 
 
-def _reached(record: Record) -> str:
-    """What a record came to instead, in the words of its table."""
+def _reached(record: Record, target: Target) -> str:
+    """What a record came to instead, in the words of its table, beside what the target names or the first."""
+
+    def meant(references: Sequence[Reference]) -> Sequence[Reference]:
+        return [r for r in references if r.name == target.of] if target.of else references[:1]
+
     parts = [measured(record)]
-    parts += [_over(record, floor) for floor in record.floors[:1]]
-    parts += [_against(record, alternative) for alternative in record.alternatives[:1]]
+    parts += [_over(record, floor) for floor in meant(record.floors)]
+    parts += [_against(record, alternative) for alternative in meant(record.alternatives)]
     return f" ({'; '.join(parts)})"
 
 

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
-from threadpoolctl import threadpool_limits
 
-from measuring import COLUMNS, finish, interleaved, make_inputs, median, parser
+from measuring import COLUMNS, finish, interleaved, limited_threads, make_inputs, median, parser
 from pnca import PNCAClassifier
 from records import Record, Reference
 
@@ -45,13 +44,8 @@ def with_threads(n_threads: int, task: Callable[[], object]) -> Callable[[], Non
     """Run a task with this many threads in torch, and in the libraries below scikit-learn."""
 
     def run() -> None:
-        before = torch.get_num_threads()
-        torch.set_num_threads(n_threads)
-        try:
-            with threadpool_limits(n_threads):
-                task()
-        finally:
-            torch.set_num_threads(before)
+        with limited_threads(n_threads):
+            task()
 
     return run
 

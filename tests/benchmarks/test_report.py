@@ -65,6 +65,30 @@ def test_record_table__leaves_out_columns_that_nobody_fills():
     assert list(record_table([Record(name="a", value=0.25, unit="of all")]).headings) == ["what", "measured"]
 
 
+def test_report__lists_long_notes_below_the_table_once(tmp_path):
+    long, other = "a b " * 30 + "end", "c d " * 30 + "end"
+    write(
+        tmp_path,
+        "small_fits",
+        Record(name="first", seconds=1.0, note=long),
+        Record(name="second", seconds=1.0, note="short"),
+        Record(name="third", n=2000, seconds=1.0, note=other),
+        Record(name="fourth", seconds=1.0, note=long),
+    )
+    text = write_report(tmp_path, tmp_path / "performance.md").read_text()
+    for cell in ("first <sup>1</sup>", "second (short)", "third <sup>2</sup>", "fourth <sup>1</sup>"):
+        assert f"| {cell} |" in text
+    assert f"\n1. {long}.\n2. third, n = 2,000: {other}.\n" in text
+
+
+def test_report__says_what_the_environment_notes_and_which_command_made_it(tmp_path):
+    write(tmp_path, "gpu_masses", Record(name="here", seconds=1.0), about={"gpu": "Chip", "note": "before"})
+    text = write_report(tmp_path, tmp_path / "performance.md").read_text()
+    assert "*Chip; before.*" in text
+    for section in SECTIONS:
+        assert f"python benchmarks/{section.name}.py {section.options}--out" in text
+
+
 def test_report__lists_what_falls_short_and_only_that(tmp_path):
     write(tmp_path, "small_fits", fit(1.4))
     text = write_report(tmp_path, tmp_path / "performance.md").read_text()
@@ -73,6 +97,18 @@ def test_report__lists_what_falls_short_and_only_that(tmp_path):
     assert "PNCA, fit: 35 times faster, not met (1.40 s;" in shortfalls
     assert "at most 1.5 times," not in shortfalls
     assert "*Abacus; 2 cores; 1 torch thread; torch 9.9; 2026-01-01.*" in text
+
+
+def test_report__shows_the_alternative_that_a_missed_target_names(tmp_path):
+    slow, fast = Reference(name="slow", seconds=9.0), Reference(name="fast", seconds=0.5)
+    targets = [
+        Target(text=f"as {name}", quantity="speedup", of=name, at_least=1) for name in ("fast", "none")
+    ]
+    record = Record(name="tiles", seconds=1.0, alternatives=(slow, fast), targets=tuple(targets))
+    write(tmp_path, "cpu_masses", record)
+    text = write_report(tmp_path, tmp_path / "performance.md").read_text()
+    assert "- tiles: as fast, not met (1.00 s; fast takes .500 times as long (500 ms))." in text
+    assert "- tiles: as none, cannot be said (1.00 s)." in text
 
 
 def test_report__says_which_files_are_missing(tmp_path):

@@ -1,19 +1,25 @@
 """Every benchmark runs at toy size and writes records that can be read; no time is asserted."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+import cpu_masses
+import gpu_masses
 import gpu_small
 import growth
 import importing
+import mnist_scale
+import positive_kernel
+import scaling
 import scoring
 import small_fits
-from measuring import environment, finish, interleaved, make_inputs, parser, spread
+from measuring import environment, finish, interleaved, limited_threads, make_inputs, parser, spread
 from products import kappa_products, n_parameters, network_products, repeated
-from records import Record, read_results
+from records import Record, Reference, read_results
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +62,153 @@ def test_gpu_small__without_a_gpu_says_so(tmp_path):
     results = run(gpu_small, tmp_path)
     assert results.records == ()
     assert results.skipped[0]["reason"] == "no CUDA device here"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_gpu_masses__without_a_gpu_says_so(tmp_path):
+    results = run(gpu_masses, tmp_path)
+    assert results.records == ()
+    assert results.skipped == ({"name": "fused kernels", "reason": "no CUDA device here"},)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [gpu_masses.Case(n=40, m=3, d=4, p=p, is_shared=is_shared) for p in (0, 5) for is_shared in (0, 1)],
+)
+def test_gpu_masses__exact_gradient_is_that_of_the_whole_kernel(case):
+    problem = gpu_masses.Problem(case, "cpu")
+    ways = {name: lambda: problem.gradient(problem.whole_kernel()) for name in ("fused", "again")}
+    record = gpu_masses.measure(case, ways, problem, 1, "cpu")
+    assert 0 < record.value < 1e-5
+    assert record.value == record.alternatives[0].value
+    assert problem.error(2 * problem.gradient(problem.whole_kernel())) == pytest.approx(1, abs=1e-4)
+
+
+def test_gpu_masses__attention_gives_the_same_masses():
+    flex = pytest.importorskip("torch.nn.attention.flex_attention")
+    problem = gpu_masses.Problem(gpu_masses.Case(n=40, m=3), "cpu")
+    with torch.no_grad():
+        masses = gpu_masses.attention_masses(problem, flex.flex_attention)
+        expected = problem.whole_kernel()[0].exp()
+    torch.testing.assert_close(masses, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_gpu_masses__asks_for_time_memory_and_precision():
+    names = [target.quantity for target in gpu_masses._TARGETS]
+    assert names == ["seconds", "memory_gib", "value"]
+    assert gpu_masses.ASKED in gpu_masses.LARGE
+
+
+def test_cpu_masses__is_compared_with_others_and_has_its_memory(tmp_path):
+    results = run(cpu_masses, tmp_path)
+    one, alone, *small = results.records
+    assert [reference.name for reference in one.alternatives][1:3] == [
+        "scikit-learn's NCA, float32",
+        "scikit-learn's NCA, float64",
+    ]
+    of_scikit_learn, of_keops = (one.verdict(target) for target in one.targets)
+    assert of_scikit_learn is not None
+    assert (of_keops is None) is (not cpu_masses.has_keops())
+    assert alone.memory_gib > 0
+    assert alone.verdict(alone.targets[0]) is True
+    assert all(record.speedup("the whole kernel") > 0 for record in small)
+
+
+def test_cpu_masses__contenders_agree():
+    z, labels = cpu_masses.problem(60, 2)
+    for answers in ([slice(0, 2)], [slice(0, 1), slice(1, 2)]):
+        ours, whole = (way(z, labels, answers)() for way in (cpu_masses.tiles, cpu_masses.whole_kernel))
+        torch.testing.assert_close(ours, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_cpu_masses__target_is_about_the_faster_way():
+    with_both = [
+        Reference(name=f"KeOps, {way}", seconds=seconds) for way, seconds in (("a", 2.0), ("b", 1.0))
+    ]
+    assert cpu_masses._as_fast_as("KeOps", with_both).of == "KeOps, b"
+    assert cpu_masses._as_fast_as("KeOps", []).of == "KeOps"
+
+
+def digits(n=80):
+    """Something of the shape of MNIST and notMNIST."""
+    draw, labels = np.random.RandomState(0), np.arange(n) % 10
+    images = draw.randint(0, 256, (n, 28, 28)).astype(np.uint8)
+    mnist = SimpleNamespace(
+        train_images=images, train_labels=labels, test_images=images[:20], test_labels=labels[:20]
+    )
+    return mnist, SimpleNamespace(images=images[20:40])
+
+
+def test_positive_kernel__without_data_measures_errors_alone(tmp_path, monkeypatch):
+    monkeypatch.delenv("PNCA_DATA_DIR", raising=False)
+    results = run(positive_kernel, tmp_path)
+    assert [record.name for record in results.records] == [
+        "random embeddings, 20 features",
+        "random embeddings, 40 features",
+    ]
+    assert [len(record.alternatives) for record in results.records] == [3, 3]
+    assert results.skipped == ({"name": "MNIST", "reason": "PNCA_DATA_DIR is not set"},)
+
+
+def test_positive_kernel__measures_models_beside_exact_ones(tmp_path, monkeypatch):
+    mnist, letters = digits()
+    monkeypatch.setenv("PNCA_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(positive_kernel, "load_mnist", lambda folder: mnist)
+    monkeypatch.setattr(positive_kernel, "load_notmnist", lambda folder: letters)
+    results = run(positive_kernel, tmp_path)
+    names = [record.name for record in results.records]
+    assert names[2:4] == ["fitted embeddings, 20 features", "fitted embeddings, 40 features"]
+    *_, features = results.records
+    assert features.name == "MNIST, positive features"
+    assert features.unit == "accuracy"
+    assert "by evidence" in features.note
+    assert features.speedup("exact kernel") > 0
+    assert features.speedup("exact kernel without inputs") > 0
+
+
+def test_positive_kernel__errors_shrink_with_the_number_of_features():
+    few, many = (
+        positive_kernel.measure_errors("random", positive_kernel.random_embeddings(200), blocks)
+        for blocks in (5, 500)
+    )
+    assert many.value < 0.5 * few.value
+
+
+def test_positive_kernel__the_exact_kernel_has_no_error():
+    def exact(queries, support, labels, blocks, seed):
+        return positive_kernel.log_latent_kernel(queries, support, positive_kernel.BANDWIDTH)
+
+    found = positive_kernel.errors(exact, positive_kernel.random_embeddings(60), 1)
+    assert found == {"near": 0, "mass": 0, "shares": 0}
+
+
+def test_mnist_scale__without_data_says_so(tmp_path, monkeypatch):
+    monkeypatch.delenv("PNCA_DATA_DIR", raising=False)
+    results = run(mnist_scale, tmp_path)
+    assert results.skipped == ({"name": "MNIST", "reason": "PNCA_DATA_DIR is not set"},)
+
+
+def test_scaling__starts_processes_that_time_their_steps(tmp_path):
+    results = run(scaling, tmp_path, "--processes", "2")
+    assert [record.name for record in results.records] == [
+        f"step of {model}, 2 processes" for model in scaling.MODELS
+    ]
+    assert all(record.seconds > 0 and record.repeats == 2 for record in results.records)
+    assert results.environment["threads"] == 1
+
+
+def test_scaling__efficiency_is_one_where_two_take_half_as_long():
+    def figures(wall, processor):
+        return {"wall": wall, "processor": processor, "gathered": 400, "summed": 3000}
+
+    rounds = [{name: figures([2.0], [2.0]) for name in scaling.MODELS} for _ in range(2)]
+    single = scaling.pooled(rounds)
+    assert single["ensemble"]["wall"] == [2.0, 2.0]
+    double = {name: figures([1.0, 4.0, 1.0], [0.5]) for name in scaling.MODELS}
+    one, two, *_ = scaling.make_records({1: single, 2: double}, 40, 2)
+    assert (one.alternatives, one.value) == ((), None)
+    assert (two.value, two.speedup("one process")) == (1.0, 2.0)
+    assert "leaves waiting out, 2.00; a process puts 400 bytes" in two.note
 
 
 def test_scoring__is_a_rate_beside_that_of_one_thread(tmp_path):
@@ -134,6 +287,13 @@ def test_interleaved__takes_turns_and_leaves_the_warm_up_out():
     taken = interleaved({"a": task("a"), "b": task("b")}, 2, warm_up=1)
     assert calls == list("ababab")
     assert taken == {"a": [3.0, 5.0], "b": [4.0, 6.0]}
+
+
+def test_limited_threads__are_given_back():
+    before = torch.get_num_threads()
+    with limited_threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+    assert torch.get_num_threads() == before
 
 
 def test_finish__keeps_what_was_measured_before_an_error(tmp_path):

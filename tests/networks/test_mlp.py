@@ -130,18 +130,3 @@ def test_drop__lets_nothing_through_at_a_rate_of_nearly_one_but_finite_numbers()
         dropped = drop(torch.ones(10_000), 0.9999)
     assert dropped.isfinite().all()
     assert (dropped == 0).double().mean() > 0.98
-
-
-def test_call__writes_gradients_to_spare_memory_and_to_nothing_else():
-    network = MLP([5, 8, 2])
-    particles = network.draw(3, torch.Generator().manual_seed(0)).requires_grad_()
-    inputs = torch.randn(4, 5, generator=torch.Generator().manual_seed(1))
-    (expected,) = torch.autograd.grad(network(particles, inputs).square().sum(), particles)
-    spare = torch.full_like(expected, torch.nan)
-    particles.spare_gradients = [spare]
-    first, second = (
-        torch.autograd.grad(network(particles, inputs).square().sum(), particles)[0] for _ in range(2)
-    )
-    assert first.data_ptr() == spare.data_ptr() != second.data_ptr()  # it is spare once
-    assert torch.equal(first, expected)
-    assert torch.equal(second, expected)

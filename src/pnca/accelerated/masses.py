@@ -68,7 +68,7 @@ class Tiles(NamedTuple):
 
 
 #: Tiles forward and backward, of joint products and by the columns of others: measured on an H200 with
-#: ``benchmarks/gpu_masses.py --tune``. Backward, four programs at a time are worth the limit of registers.
+#: ``benchmarks/gpu_masses.py``. Backward, four programs at a time are worth the limit of registers.
 _JOINT_TILES = Tiles(64, 64, 4, 2), Tiles(64, 64, 4, 3, 128)
 _TILES = {
     16: (Tiles(64, 64, 4, 3), Tiles(64, 64, 4, 3)),

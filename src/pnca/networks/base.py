@@ -7,10 +7,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-#: Attribute of particles under which their owner may leave a list of tensors (m, p) that it no longer needs.
-#: Gradients are then written there: fresh memory for a large matrix costs more than what is written to it.
-SPARE_GRADIENTS = "spare_gradients"
-
 
 class ParticleNetwork(Protocol):
     """A network that runs many parameter vectors as one batched program.

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pnca.networks.base import SPARE_GRADIENTS, unflatten
+from pnca.networks.base import unflatten
 
 
 class MLP:
@@ -58,8 +58,7 @@ class MLP:
         hidden = inputs.expand(particles.shape[0], -1, -1)
         if training and self.dropout:
             hidden = drop(hidden, self.dropout)
-        spare = getattr(particles, SPARE_GRADIENTS, None)
-        outputs: Tensor = _Layers.apply(particles, hidden, self.shapes, spare)  # type: ignore[no-untyped-call]
+        outputs: Tensor = _Layers.apply(particles, hidden, self.shapes)  # type: ignore[no-untyped-call]
         return outputs
 
 
@@ -70,13 +69,7 @@ class _Layers(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401
-        particles: Tensor,
-        inputs: Tensor,
-        shapes: list[torch.Size],
-        spare: list[Tensor] | None,
-    ) -> Tensor:
+    def forward(ctx: Any, particles: Tensor, inputs: Tensor, shapes: list[torch.Size]) -> Tensor:  # noqa: ANN401
         tensors = unflatten(particles, shapes)
         layers = list(zip(tensors[0::2], tensors[1::2], strict=True))
         hidden = [inputs]
@@ -84,14 +77,14 @@ class _Layers(torch.autograd.Function):
             hidden.append(torch.baddbmm(bias[:, None, :], hidden[-1], weight).relu_())
         weight, bias = layers[-1]
         ctx.save_for_backward(particles, *hidden)
-        ctx.shapes, ctx.spare = shapes, spare
+        ctx.shapes = shapes
         return torch.baddbmm(bias[:, None, :], hidden[-1], weight)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         particles, *hidden = ctx.saved_tensors
-        grad_particles = ctx.spare.pop() if ctx.spare else torch.empty_like(particles)
+        grad_particles = torch.empty_like(particles)
         weights = unflatten(particles, ctx.shapes)[0::2]
         grads = unflatten(grad_particles, ctx.shapes)
         for layer in reversed(range(len(hidden))):
@@ -101,7 +94,7 @@ class _Layers(torch.autograd.Function):
                 # The gradient of ReLU in one pass; a mask would be two.
                 grad = torch.ops.aten.threshold_backward(grad @ weights[layer].mT, hidden[layer], 0)
         grad_inputs = grad @ weights[0].mT if ctx.needs_input_grad[1] else None
-        return grad_particles, grad_inputs, None, None
+        return grad_particles, grad_inputs, None
 
 
 def drop(inputs: Tensor, rate: float) -> Tensor:

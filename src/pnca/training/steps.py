@@ -57,10 +57,6 @@ class Step:
         # Summed on the device: reading a number out would make a GPU wait at every step.
         self.sums = torch.zeros(2, device=particles.device)  # loss, correct examples
         self._room = torch.empty_like(particles)
-        # Of the last step, for the next; see pnca.networks.base. A GPU's allocator does this by itself.
-        self._spare: list[Tensor] = []
-        if particles.device.type == "cpu":
-            particles.spare_gradients = self._spare  # type: ignore[attr-defined]
         self._last: np.ndarray | None = None
         self._batch: Any = None
 
@@ -105,7 +101,6 @@ class Step:
         with torch.no_grad():
             self.optimiser.step(self.descent(self.particles, gradients, self._room))
             self.sums += torch.stack([mean_loss.detach() * n, n_correct.to(mean_loss)])
-        self._spare[:] = [gradients]
 
 
 class RecordedStep(Step):
