@@ -16,9 +16,9 @@ from sections import SECTIONS, Section
 _INTRODUCTION = """\
 # Performance
 
-Every time here stands beside one of something else, measured in the same run and in turn with it, and beside
-the least it could be where that can be measured. Times are medians; the range is that of the middle half of
-the repetitions. Ratios and verdicts are computed from the result files.
+A time stands beside one of something else, measured in the same run and in turn with it unless the line says
+otherwise, and beside the least it could be where that can be measured. Times are medians; the range is that
+of the middle half of the repetitions. Ratios and verdicts are computed from the result files.
 
 Made by
 

@@ -1,6 +1,6 @@
 """The scikit-learn face of the models: fit, predict_proba, evidence. No formulas here."""
 
-from pnca.estimators.neighbour import NCAClassifier
+from pnca.estimators.nca import NCAClassifier
 from pnca.estimators.paper import paper_settings
 from pnca.estimators.pnca import PNCAClassifier
 from pnca.estimators.softmax import BNNClassifier, DNNClassifier, EnsembleClassifier
