@@ -1,6 +1,7 @@
 """Fits that are shared among processes or GPUs, which torchrun starts."""
 
 import functools
+import gc
 import itertools
 import os
 from collections.abc import Iterator
@@ -72,9 +73,11 @@ def distributed(*, timeout: float = 600.0) -> Iterator[Shards]:
     try:
         with sharing(_shards()) as shards:
             yield shards
+        dist.barrier()  # nobody leaves while another still talks
     finally:
         # After an error too: the others then hear that this process is gone, and do not wait for it.
         dist.destroy_process_group()
+        gc.collect()  # Gloo's threads must end before the interpreter does
 
 
 def _shards() -> Shards:
