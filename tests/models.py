@@ -74,3 +74,20 @@ def training_batch(model, inputs, labels, teams, indices=None):
         n_groups=0,
     )
     return model._batch(data, torch.arange(len(labels)) if indices is None else indices)
+
+
+def assert_blind_to_fold(model, particles, inputs, labels, teams, held_out, other_labels, tolerance):
+    """A team's gradients do not depend on the labels or inputs of its fold, and all other teams' do."""
+
+    def gradients(inputs, labels):
+        w = particles.clone().requires_grad_()
+        batch = training_batch(model, inputs, labels, teams)
+        return torch.autograd.grad(model._evaluate(w, batch).total_loss, w)[0]
+
+    hidden = torch.from_numpy(teams.folds == held_out)
+    before, blind = gradients(inputs, labels), teams.without(held_out)
+    for after in (gradients(inputs, other_labels), gradients(inputs + 5 * hidden[:, None], labels)):
+        torch.testing.assert_close(after[blind], before[blind], rtol=tolerance, atol=tolerance)
+        for team in teams.slices:
+            if team != blind:
+                assert (after[team] - before[team]).abs().max() > 1e-3

@@ -1,43 +1,33 @@
-"""The kernels, on a CUDA device, or without one in Triton's interpreter, which a subprocess switches on."""
+"""The kernels of the class masses, on a CUDA device, or in Triton's interpreter."""
 
 import math
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 import scenarios
+from accelerated.interpreter import (
+    DEVICE,
+    IS_INTERPRETED,
+    assert_passes_interpreted,
+    runs_kernels,
+    starts_interpreter,
+)
 from pnca import accelerated
-from pnca.accelerated.masses import SMALLEST, fused_class_log_masses, is_available
+from pnca.accelerated.masses import SMALLEST, fused_class_log_masses
 from pnca.maths.masses import InputFactor, chunked_class_log_masses
 from pnca.maths.neighbours import LOG_ZERO
-
-IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cpu" if IS_INTERPRETED else "cuda"
-
-runs_kernels = pytest.mark.skipif(
-    not is_available() or not (IS_INTERPRETED or torch.cuda.is_available()),
-    reason="no Triton, or no CUDA device and not in its interpreter",
-)
 
 CROSS = [slice(0, 3)]
 SHARED = [slice(0, 1), slice(1, 2), slice(2, 3)]
 TEAMS = [slice(0, 2), slice(2, 3)]
 
 
-@pytest.mark.skipif(not is_available(), reason="Triton is not installed")
-@pytest.mark.skipif(IS_INTERPRETED, reason="this is the interpreter")
+@starts_interpreter
 def test_kernels__in_the_interpreter():
-    # The variable must be set before Triton is imported, hence another process.
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    root = Path(__file__).parents[2]
-    outcome = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True)
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    assert " passed" in outcome.stdout
+    assert_passes_interpreted(__file__)
 
 
 def problem(n, d, n_classes, answers, *, same=True, n_a=None, p=5, seed=0):

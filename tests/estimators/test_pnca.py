@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
 import reference
-from models import make, training_batch
+from models import assert_blind_to_fold, make, training_batch
 from pnca import PNCAClassifier, paper_settings
 from pnca.estimators import neighbour
 from pnca.exceptions import InvalidInputError
@@ -54,7 +54,7 @@ def watch(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(PNCAClassifier, "_snapshots", seen)
             if folds is not None:
-                patch.setattr("pnca.estimators.pnca.assign_folds", lambda *args: folds)
+                patch.setattr("pnca.estimators.choosing.assign_folds", lambda *args: folds)
             model.fit(X, y, **others)
         return snapshots
 
@@ -124,7 +124,7 @@ def test_oof__particles_are_those_of_the_epoch_that_was_chosen(noisy, watch):
 @pytest.mark.parametrize(("weight", "factor"), [(None, 0.5), ({0: 1.0, 1: 3.0}, 2.0)])
 def test_oof__equals_the_equation_on_the_embeddings(expectation, weight, factor, noisy, watch, monkeypatch):
     X, y = noisy
-    monkeypatch.setattr("pnca.estimators.pnca._BANDWIDTHS", (factor,))
+    monkeypatch.setattr("pnca.estimators.choosing._BANDWIDTHS", (factor,))
     model = make("PNCA", expectation=expectation, class_weight=weight, n_folds=3, n_particles=3)
     by_epoch = {snapshot.epoch: snapshot for snapshot in watch(model, X, y)}
     embeddings = by_epoch[model.best_epoch_].embeddings.double()
@@ -184,23 +184,11 @@ def test_folds__gradients_of_a_team_do_not_depend_on_its_fold(expectation, held_
     teams = Teams(folds=folds, n_particles=2, n_per_fold=2)
     particles = model.network_.draw(teams.n_total, torch.Generator().manual_seed(3)).double()
 
-    def gradients(inputs, labels):
-        w = particles.clone().requires_grad_()
-        batch = training_batch(model, inputs, labels, teams)
-        return torch.autograd.grad(model._evaluate(w, batch).total_loss, w)[0]
-
     inputs, labels = torch.from_numpy(X.copy()).double(), torch.from_numpy(y)
     hidden = torch.from_numpy(folds == held_out)
-    before = gradients(inputs, labels)
-    for after in (
-        gradients(inputs, torch.where(hidden, 1 - labels, labels)),
-        gradients(inputs + 5 * hidden[:, None], labels),
-    ):
-        blind = teams.without(held_out)
-        torch.testing.assert_close(after[blind], before[blind], rtol=1e-9, atol=1e-9)
-        for team in teams.slices:
-            if team != blind:
-                assert (after[team] - before[team]).abs().max() > 1e-3
+    assert_blind_to_fold(
+        model, particles, inputs, labels, teams, held_out, torch.where(hidden, 1 - labels, labels), 1e-9
+    )
 
 
 @pytest.mark.parametrize("background", [0.0, 0.1])
@@ -251,8 +239,8 @@ def test_folds__trained_teams_do_not_know_the_labels_of_their_fold(batch_size, u
 def test_folds__own_label_does_not_show_in_the_probability_of_an_example(noisy, watch, monkeypatch):
     # Swapping the labels of two examples of a fold moves everything but what is predicted for that fold.
     # The choice among settings sees all labels, so there is none here.
-    monkeypatch.setattr("pnca.estimators.pnca._BANDWIDTHS", (1.0,))
-    monkeypatch.setattr("pnca.estimators.pnca._CHECKPOINTS", (1.0,))
+    monkeypatch.setattr("pnca.estimators.choosing._BANDWIDTHS", (1.0,))
+    monkeypatch.setattr("pnca.estimators.choosing._CHECKPOINTS", (1.0,))
     X, y = noisy
     folds = np.arange(40) // 2 % 5
     first, second = np.flatnonzero(folds == 2)[:2]

@@ -10,10 +10,11 @@ from torch._subclasses import FakeTensorMode
 
 import reference
 import scenarios
-from models import make, training_batch
+from models import assert_blind_to_fold, make, training_batch
 from pnca.estimators import neighbour
 from pnca.estimators.positive import (
     Clouds,
+    Support,
     place_around_classes,
     summarise,
     training_log_masses,
@@ -202,23 +203,11 @@ def test_folds__gradients_of_a_team_do_not_depend_on_its_fold(expectation, held_
     teams = Teams(folds=folds, n_particles=2, n_per_fold=2)
     particles = model.network_.draw(teams.n_total, torch.Generator().manual_seed(3)).double()
 
-    def gradients(inputs, labels):
-        w = particles.clone().requires_grad_()
-        batch = training_batch(model, inputs, labels, teams)
-        return torch.autograd.grad(model._evaluate(w, batch).total_loss, w)[0]
-
     inputs, labels = torch.from_numpy(X.copy()).double(), torch.from_numpy(y)
     hidden = torch.from_numpy(folds == held_out)
-    before = gradients(inputs, labels)
-    for after in (
-        gradients(inputs, torch.where(hidden, (labels + 1) % 3, labels)),
-        gradients(inputs + 5 * hidden[:, None], labels),
-    ):
-        blind = teams.without(held_out)
-        torch.testing.assert_close(after[blind], before[blind], rtol=1e-7, atol=1e-7)
-        for team in teams.slices:
-            if team != blind:
-                assert (after[team] - before[team]).abs().max() > 1e-3
+    assert_blind_to_fold(
+        model, particles, inputs, labels, teams, held_out, torch.where(hidden, (labels + 1) % 3, labels), 1e-7
+    )
 
 
 def test_folds__a_batch_of_which_a_team_sees_nothing_leaves_its_gradient_finite(blobs):
@@ -249,7 +238,7 @@ def test_oof__equals_the_equation_on_the_features(expectation, weight, monkeypat
         return found
 
     monkeypatch.setattr(type(positive()), "_snapshots", seen)
-    monkeypatch.setattr("pnca.estimators.pnca._BANDWIDTHS", (2.0,))
+    monkeypatch.setattr("pnca.estimators.choosing._BANDWIDTHS", (2.0,))
     model = positive(
         expectation=expectation,
         class_weight=weight,
@@ -288,11 +277,11 @@ def test_oof__part_of_the_examples_stands_for_all_as_neighbours(monkeypatch):
     rng = np.random.RandomState(0)
     y = np.arange(400) % 2
     X = (rng.normal(size=(400, 2)) + 3 * y[:, None]).astype(np.float32)
-    monkeypatch.setattr("pnca.estimators.pnca._BANDWIDTHS", (8.0,))  # so that many count
+    monkeypatch.setattr("pnca.estimators.choosing._BANDWIDTHS", (8.0,))  # so that many count
     evidence = []
     for many in (4000, 200):
-        monkeypatch.setattr("pnca.estimators.pnca._MANY_NEIGHBOURS", many)
-        monkeypatch.setattr("pnca.estimators.pnca._MANY_ROWS", 100)
+        monkeypatch.setattr("pnca.estimators.choosing._MANY_NEIGHBOURS", many)
+        monkeypatch.setattr("pnca.estimators.choosing.MANY_ROWS", 100)
         model = positive(n_folds=2, max_epochs=3)
         masses, original = [], type(model)._out_of_fold_sums
 
@@ -322,9 +311,9 @@ def test_fit__never_compares_examples_pair_by_pair(expectation, batch_size, blob
         (neighbour, "class_log_masses"),
     ):
         monkeypatch.setattr(module, name, refuse)
-    monkeypatch.setattr("pnca.estimators.pnca.class_log_masses", refuse)
+    monkeypatch.setattr("pnca.estimators.choosing.class_log_masses", refuse)
     monkeypatch.setattr(neighbour.NeighbourClassifier, "_warn_if_isolated", lambda self, inputs: None)
-    monkeypatch.setattr(neighbour.Support, "log_kernel", refuse)
+    monkeypatch.setattr(Support, "log_kernel", refuse)
     model = positive(expectation=expectation, n_folds=2, max_epochs=20, batch_size=batch_size).fit(*blobs)
     assert model.score(*blobs) > 0.9
     assert np.isfinite(model.evidence(blobs[0])).all()

@@ -10,7 +10,7 @@ from importlib.resources import files
 import pytest
 
 from benchmark_runs import at, cells, row_of, run, section, tables
-from pnca.estimators import PNCAClassifier, neighbour, paper_settings
+from pnca.estimators import PNCAClassifier, choosing, neighbour, paper_settings
 from pnca.estimators import pnca as estimator
 from pnca.exceptions import InvalidInputError
 from pnca.experiments.choices import load_questions
@@ -230,7 +230,7 @@ def ends(candidates):
     return candidates[0], candidates[-1]
 
 
-SPREADS = (estimator._BANDWIDTH_SPREAD, estimator._BACKGROUND_SPREAD, estimator._EPOCH_SPREAD)
+SPREADS = (choosing._BANDWIDTH_SPREAD, choosing._BACKGROUND_SPREAD, choosing._EPOCH_SPREAD)
 CHANGES = (augmentation.SHIFT, augmentation.ROTATION, augmentation.RESIZE)
 FULL = (estimator._FULL_BATCH, estimator._EPOCHS)
 BATCHES = (estimator._MINIBATCH, estimator._LEAST_EPOCHS)
@@ -240,11 +240,11 @@ BATCHES = (estimator._MINIBATCH, estimator._LEAST_EPOCHS)
     ("in_code", "expected", "in_prose"),
     [
         (neighbour.BACKGROUND, 0.03, "a background of .03"),
-        (ends(estimator._BANDWIDTHS), (1 / 4, 32), "from a quarter of `bandwidth` to 32"),
-        (ends(estimator._BACKGROUNDS), (1 / 16, 8), "a sixteenth of .03 to eight times"),
-        (estimator._CHECKPOINTS, (1 / 30, 1 / 10, 1 / 3, 1), "after 1/30, 1/10, 1/3 and all of the epochs"),
+        (ends(choosing._BANDWIDTHS), (1 / 4, 32), "from a quarter of `bandwidth` to 32"),
+        (ends(choosing._BACKGROUNDS), (1 / 16, 8), "a sixteenth of .03 to eight times"),
+        (choosing._CHECKPOINTS, (1 / 30, 1 / 10, 1 / 3, 1), "after 1/30, 1/10, 1/3 and all of the epochs"),
         (SPREADS, (1, 0.7, 2), r"with $\sigma_v$ = 1, .7 and 2"),
-        (estimator._SHARE_IN_FOLDS, 1 / 2, "⌈m/2⌉ particles do not see that fold"),
+        (choosing._SHARE_IN_FOLDS, 1 / 2, "⌈m/2⌉ particles do not see that fold"),
         ((kernels.INPUT_DECAY, kernels.FEW_COLUMNS), (8, 25), r"\frac{8 D}{D + 25}"),
         (FULL, (500, 200), "Up to 500 examples make one batch and get 200 epochs"),
         (

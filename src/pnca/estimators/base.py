@@ -54,6 +54,11 @@ class Examples(NamedTuple):
     labels: NDArray[np.int64]  # (n,), positions in classes_
     groups: NDArray[np.int64] | None = None  # (n,), equal for examples that belong together
 
+    @property
+    def n_groups(self) -> int:
+        """Number of groups; zero without any."""
+        return 0 if self.groups is None else int(self.groups.max()) + 1
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingData:

@@ -24,13 +24,12 @@ from pnca.estimators.base import (
     Snapshot,
     TrainingData,
 )
-from pnca.estimators.positive import Clouds, Support, place_around_classes, summarise, training_log_masses
+from pnca.estimators.positive import PositiveFeatures
 from pnca.exceptions import InvalidInputError
 from pnca.maths.features import orthogonal_frequencies
 from pnca.maths.kernels import input_factor_weight, log_input_factor, log_latent_kernel, neighbour_scale
 from pnca.maths.likelihood import log_mean
 from pnca.maths.neighbours import (
-    LOG_ZERO,
     class_log_masses,
     class_probabilities,
     has_partner,
@@ -38,6 +37,7 @@ from pnca.maths.neighbours import (
     leave_one_out,
     log_class_probabilities,
     log_neighbour_shares,
+    safe_log,
 )
 from pnca.maths.pnca import (
     log_approximate_kernel,
@@ -45,7 +45,6 @@ from pnca.maths.pnca import (
     pnca_loss,
     shares_and_log_correct,
 )
-from pnca.maths.positive import Places
 from pnca.training.batches import Indices, partnered_batches
 from pnca.training.devices import resolve_device
 from pnca.training.folds import Teams
@@ -89,7 +88,7 @@ class NeighbourBatch:
     data: NeighbourData
 
 
-class NeighbourClassifier(ParticleClassifier):
+class NeighbourClassifier(PositiveFeatures, ParticleClassifier):
     """Particles that embed; classes compete for kernel mass in the latent space."""
 
     _parameter_constraints = {  # noqa: RUF012
@@ -101,7 +100,6 @@ class NeighbourClassifier(ParticleClassifier):
     n_components: int
     bandwidth: float
     kernel: str = "exact"
-    n_feature_blocks: int
     expectation: str = "cross"
     input_weight: float | str = 0.0
     background: float | str = 0.0
@@ -222,7 +220,7 @@ class NeighbourClassifier(ParticleClassifier):
                 torch.from_numpy(examples.labels),
                 len(counts),
                 torch.from_numpy(examples.groups),
-                int(examples.groups.max()) + 1,
+                examples.n_groups,
             ).any()
         ):
             raise InvalidInputError(
@@ -236,10 +234,7 @@ class NeighbourClassifier(ParticleClassifier):
             )
             self.frequencies_ = frequencies.numpy()
         elif self.kernel == "positive":
-            # At least one block for each class; for bandwidth 2, because the places are scaled with it.
-            n_blocks = max(self.n_feature_blocks, len(self.classes_))
-            directions = orthogonal_frequencies(self._latent_dimension, n_blocks, 2.0, generator)
-            self.directions_ = directions.numpy()
+            self._draw_directions(self._latent_dimension, generator)
 
     def _check_kernel(self, examples: Examples) -> None:
         if self.expectation == "shared" and self.kernel == "orthogonal":
@@ -322,7 +317,7 @@ class NeighbourClassifier(ParticleClassifier):
             team_of_answer=team_of_answer,
             log_prior=torch.from_numpy(self.class_prior_).to(data.inputs).log(),
             frequencies=self._frequencies(data.inputs),
-            n_groups=0 if examples.groups is None else int(examples.groups.max()) + 1,
+            n_groups=examples.n_groups,
         )
 
     def _batch(self, data: TrainingData, indices: Tensor) -> NeighbourBatch:
@@ -354,7 +349,7 @@ class NeighbourClassifier(ParticleClassifier):
     def _log_factor(self, inputs: Tensor, shown: Tensor, groups: Tensor | None, shards: Shards) -> Tensor:
         """Log of what the kernel of each two examples is multiplied by, whatever the particles."""
         rows = shards.own(torch.arange(len(inputs), device=inputs.device))
-        log_factor = _safe_log(shown)[..., None, :].expand(*shown.shape[:-1], len(rows), -1)
+        log_factor = safe_log(shown)[..., None, :].expand(*shown.shape[:-1], len(rows), -1)
         if not self._augmentation:
             log_factor = log_factor + self._log_input_factor(shards.own(inputs), inputs)
         return leave_one_out(log_factor, groups, rows)
@@ -412,14 +407,17 @@ class NeighbourClassifier(ParticleClassifier):
         )
 
     def _n_answers(self, teams: Teams) -> int:
-        return teams.n_total if self.expectation == "shared" else len(teams.slices)
+        return len(self._particles_of_answers(teams.n_total, teams.slices))
 
     def _left_out_log_masses(
         self, outputs: Tensor, support: Tensor, queries: Tensor, batch: NeighbourBatch
     ) -> Tensor:
         """Log mass (answers, n, c) of each class without the example itself, and without n x n kernels."""
         if self.kernel == "positive":
-            return self._positive_log_masses(outputs, support, batch)
+            assert batch.data.frequencies is not None
+            return self._positive_log_masses(
+                outputs, support, batch.labels, batch.shown, batch.data.frequencies, batch.data.teams.slices
+            )
         return accelerated.class_log_masses(
             outputs,
             support,
@@ -428,7 +426,7 @@ class NeighbourClassifier(ParticleClassifier):
             self.bandwidth_,
             self._particles_of_answers(len(outputs), batch.data.teams.slices),
             background=self._background_among(len(batch.labels)),
-            log_weights=_safe_log(batch.shown),
+            log_weights=safe_log(batch.shown),
             leave_one_out=True,
             groups=batch.groups,
             input_factor=self._input_factor(queries, batch.inputs),
@@ -497,7 +495,7 @@ class NeighbourClassifier(ParticleClassifier):
         return self._log_kernel(outputs, embeddings, inputs, support)
 
     def _log_weights(self, like: Tensor) -> Tensor:
-        return _safe_log(torch.from_numpy(self.class_weight_[self.support_labels_]).to(like))
+        return safe_log(torch.from_numpy(self.class_weight_[self.support_labels_]).to(like))
 
     def _particles_of_answers(self, n_particles: int, teams: list[slice]) -> list[slice]:
         """Rows of the particles of each answer."""
@@ -542,40 +540,6 @@ class NeighbourClassifier(ParticleClassifier):
         log_kernel = self._log_kernel_to_support(outputs, inputs)
         return class_log_masses(log_kernel, labels, len(self.classes_), self._log_weights(outputs))
 
-    def _positive_log_masses(self, outputs: Tensor, support: Tensor, batch: NeighbourBatch) -> Tensor:
-        """Log mass (answers, n, c) of each class for the examples of a batch, without n x n kernels."""
-        labels, shown, directions = batch.labels, batch.shown, batch.data.frequencies
-        assert directions is not None
-        n_classes, teams = len(self.classes_), batch.data.teams.slices
-        of_support = self._clouds(support, teams)
-        queries = of_support if support is outputs else self._clouds(outputs, teams)
-        places = place_around_classes(of_support, labels, n_classes, shown, directions, self.bandwidth_)
-        return training_log_masses(queries, of_support, labels, n_classes, _safe_log(shown), places)
-
-    def _clouds(self, embeddings: Tensor, teams: list[slice]) -> Clouds:
-        return Clouds.of(embeddings, None if self.expectation == "shared" else teams)
-
-    def _summary(self, clouds: Clouds, labels: Tensor, weights: Tensor) -> Support:
-        """Sum up examples of these weights (n,) by their features at the present bandwidth."""
-        directions, n_classes = torch.from_numpy(self.directions_).to(weights), len(self.classes_)
-        places = place_around_classes(clouds, labels, n_classes, weights, directions, self.bandwidth_)
-        return summarise(clouds, labels, n_classes, _safe_log(weights), places)
-
-    def _keep_class_features(self) -> None:
-        clouds = self._clouds(torch.from_numpy(self.support_embeddings_), [slice(None)])
-        weights = torch.from_numpy(self.class_weight_[self.support_labels_])
-        support = self._summary(clouds, torch.from_numpy(self.support_labels_), weights)
-        self.class_features_ = support.class_features.numpy()
-        self.places_, self.place_scales_ = support.places.points.numpy(), support.places.log_scales.numpy()
-
-    def _support(self, like: Tensor) -> Support:
-        if not hasattr(self, "class_features_"):
-            raise InvalidInputError("kernel was set to 'positive' after the fit; fit again.")
-        points, log_scales, sums = (
-            torch.from_numpy(a).to(like) for a in (self.places_, self.place_scales_, self.class_features_)
-        )
-        return Support(Places(points, log_scales, self.bandwidth_), sums)
-
     @property
     def _numbers_per_row(self) -> int:
         if self.kernel == "positive" and hasattr(self, "directions_"):
@@ -598,11 +562,6 @@ class NeighbourClassifier(ParticleClassifier):
                 f"k must be a whole number from 1 to {n}, the training examples; got {k!r}."
             )
         return n if k is None else int(k)
-
-
-def _safe_log(weights: Tensor) -> Tensor:
-    """Logarithm of class weights, of which a user may set some to zero."""
-    return weights.log().clamp_min(LOG_ZERO)
 
 
 def _join(chunks: list[Tensor], dim: int = 0) -> FloatArray:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from pnca.exceptions import InvalidInputError
+from pnca.maths.features import orthogonal_frequencies
+from pnca.maths.neighbours import one_hot, safe_log
 from pnca.maths.positive import (
     Places,
     class_centres,
@@ -103,12 +108,12 @@ def place_around_classes(
         Of points (answers, f, d). Gradients pass through them. Taken as fixed they would draw the
         examples towards them, the classes would grow, the places move outwards with them, and so on.
     """
-    one_hot = (labels[:, None] == torch.arange(n_classes, device=labels.device)).to(directions)
+    members = one_hot(labels, n_classes, directions)
     start, found = 0, []
     for part in clouds.parts:
         shown = weights if weights.ndim == 1 else weights[start : start + len(part)]
         start += len(part)
-        found.append(place(directions, *class_centres(part, one_hot, shown), bandwidth))
+        found.append(place(directions, *class_centres(part, members, shown), bandwidth))
     points, log_scales, _ = zip(*found, strict=True)
     return Places(torch.cat(points), torch.cat(log_scales), bandwidth)
 
@@ -132,3 +137,60 @@ def summarise(clouds: Clouds, labels: Tensor, n_classes: int, log_weights: Tenso
         log_features = clouds.rows(rows).log_features(places) + log_weights[..., rows, None]
         sums.append(class_log_features(log_features, labels[rows], n_classes))
     return Support(places, torch.stack(sums).logsumexp(dim=0))
+
+
+class PositiveFeatures:
+    """What a neighbour classifier needs for ``kernel="positive"``."""
+
+    n_feature_blocks: int
+    expectation: str
+    classes_: NDArray[Any]
+    class_weight_: NDArray[np.float64]
+    bandwidth_: float
+    support_labels_: NDArray[np.int64]
+    support_embeddings_: NDArray[np.float64]
+
+    def _draw_directions(self, n_components: int, generator: torch.Generator) -> None:
+        # At least one block for each class; for bandwidth 2, because the places are scaled with it.
+        n_blocks = max(self.n_feature_blocks, len(self.classes_))
+        self.directions_ = orthogonal_frequencies(n_components, n_blocks, 2.0, generator).numpy()
+
+    def _clouds(self, embeddings: Tensor, teams: list[slice]) -> Clouds:
+        return Clouds.of(embeddings, None if self.expectation == "shared" else teams)
+
+    def _positive_log_masses(
+        self,
+        outputs: Tensor,
+        support: Tensor,
+        labels: Tensor,
+        shown: Tensor,
+        directions: Tensor,
+        teams: list[slice],
+    ) -> Tensor:
+        """Log mass (answers, n, c) of each class for the examples of a batch, without n x n kernels."""
+        n_classes = len(self.classes_)
+        of_support = self._clouds(support, teams)
+        queries = of_support if support is outputs else self._clouds(outputs, teams)
+        places = place_around_classes(of_support, labels, n_classes, shown, directions, self.bandwidth_)
+        return training_log_masses(queries, of_support, labels, n_classes, safe_log(shown), places)
+
+    def _summary(self, clouds: Clouds, labels: Tensor, weights: Tensor) -> Support:
+        """Sum up examples of these weights (n,) by their features at the present bandwidth."""
+        directions, n_classes = torch.from_numpy(self.directions_).to(weights), len(self.classes_)
+        places = place_around_classes(clouds, labels, n_classes, weights, directions, self.bandwidth_)
+        return summarise(clouds, labels, n_classes, safe_log(weights), places)
+
+    def _keep_class_features(self) -> None:
+        clouds = self._clouds(torch.from_numpy(self.support_embeddings_), [slice(None)])
+        weights = torch.from_numpy(self.class_weight_[self.support_labels_])
+        support = self._summary(clouds, torch.from_numpy(self.support_labels_), weights)
+        self.class_features_ = support.class_features.numpy()
+        self.places_, self.place_scales_ = support.places.points.numpy(), support.places.log_scales.numpy()
+
+    def _support(self, like: Tensor) -> Support:
+        if not hasattr(self, "class_features_"):
+            raise InvalidInputError("kernel was set to 'positive' after the fit; fit again.")
+        points, log_scales, sums = (
+            torch.from_numpy(a).to(like) for a in (self.places_, self.place_scales_, self.class_features_)
+        )
+        return Support(Places(points, log_scales, self.bandwidth_), sums)

@@ -196,6 +196,53 @@ def log_class_probabilities(log_masses: Tensor, background: float, log_prior: Te
     return log_plus(log_masses, background, log_prior) - total
 
 
+def safe_log(weights: Tensor) -> Tensor:
+    r"""Logarithm of weights, of which some may be zero: :math:`\log 0` is ``LOG_ZERO``.
+
+    Parameters
+    ----------
+    weights : Tensor of any shape
+        Not negative.
+
+    Returns
+    -------
+    Tensor of the same shape
+
+    Examples
+    --------
+    >>> safe_log(torch.tensor([1.0, 0.0]))
+    tensor([ 0.0000e+00, -1.0000e+30])
+    """
+    return weights.log().clamp_min(LOG_ZERO)
+
+
+def one_hot(labels: Tensor, n_classes: int, like: Tensor) -> Tensor:
+    """Matrix with a one in the column of each point's class, and zeros.
+
+    Unlike torch's own it never looks at a value, so that it can be part of a recorded step.
+
+    Parameters
+    ----------
+    labels : Tensor of shape (n,)
+        Integer classes.
+    n_classes : int
+        Number of classes c.
+    like : Tensor
+        Gives the type.
+
+    Returns
+    -------
+    Tensor of shape (n, c)
+
+    Examples
+    --------
+    >>> one_hot(torch.tensor([1, 0]), 2, like=torch.zeros(1))
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    return (labels[:, None] == torch.arange(n_classes, device=labels.device)).to(like)
+
+
 def class_probabilities(shares: Tensor, labels: Tensor, log_prior: Tensor) -> Tensor:
     r"""Probability of each class from the shares of single neighbours.
 
@@ -222,9 +269,8 @@ def class_probabilities(shares: Tensor, labels: Tensor, log_prior: Tensor) -> Te
     >>> class_probabilities(shares, torch.tensor([0, 1]), torch.tensor([0.5, 0.5]).log())
     tensor([[0.6250, 0.3750]])
     """
-    is_of_class = (labels[:, None] == torch.arange(len(log_prior), device=labels.device)).to(shares)
     missing = 1 - shares.sum(dim=-1, keepdim=True)
-    return shares @ is_of_class + missing * log_prior.exp()
+    return shares @ one_hot(labels, len(log_prior), shares) + missing * log_prior.exp()
 
 
 def is_isolated(log_kernel: Tensor, background: float) -> Tensor:

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from pnca.maths.distances import sq_distances
-from pnca.maths.neighbours import LOG_ZERO
+from pnca.maths.neighbours import LOG_ZERO, one_hot
 
 #: Numbers in a part of the sums that are taken in log space. It bounds memory; results do not depend on it.
 _MANY_NUMBERS = 2**22
@@ -106,7 +106,7 @@ def place(directions: Tensor, centres: Tensor, sq_spread: Tensor, bandwidth: flo
     variance = best_variance(sq_spread * (2 / bandwidth), d) * (bandwidth / 2)  # (...)
     owner = _owners(d, n_features, n_centres, directions.device)
     points = centres[..., owner, :] + variance.sqrt()[..., None, None] * directions.mT  # (..., f, d)
-    shares = (owner[:, None] == torch.arange(n_centres, device=owner.device)).to(points).mean(dim=0)  # (c,)
+    shares = one_hot(owner, n_centres, points).mean(dim=0)  # (c,)
     log_parts = shares.log() - sq_distances(points, centres) / (2 * variance[..., None, None])  # (..., f, c)
     log_density = log_parts.logsumexp(dim=-1) - d / 2 * (2 * math.pi * variance).log()[..., None]
     log_factor = d / 4 * math.log(4 / (math.pi * bandwidth)) - math.log(n_features) / 2
@@ -119,7 +119,7 @@ def _owners(d: int, n_features: int, n_centres: int, device: torch.device) -> Te
     return (places // d if n_features >= d * n_centres else places) % n_centres
 
 
-def class_centres(points: Tensor, one_hot: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+def class_centres(points: Tensor, members: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     r"""Mean of each class, and the mean squared distance of a point from that of its class.
 
     .. math:: \mu_c = \frac{\sum_{j: y_j = c} w_j z_j}{\sum_{j: y_j = c} w_j}, \quad
@@ -129,8 +129,8 @@ def class_centres(points: Tensor, one_hot: Tensor, weights: Tensor) -> tuple[Ten
     ----------
     points : Tensor of shape (..., p, n, d)
         Clouds of p particles each.
-    one_hot : Tensor of shape (n, c)
-        One in the column of a point's class :math:`y_j`.
+    members : Tensor of shape (n, c)
+        One in the column of a point's class :math:`y_j`; see :func:`pnca.maths.neighbours.one_hot`.
     weights : Tensor of shape (n,) or (..., n)
         The weights :math:`w_j`; points of weight zero do not count.
 
@@ -144,12 +144,12 @@ def class_centres(points: Tensor, one_hot: Tensor, weights: Tensor) -> tuple[Ten
     shares = torch.where(total > 0, weights, 1) / torch.where(total > 0, total, weights.shape[-1])
     of_points = points.mean(dim=-3)  # (..., n, d)
     centre = shares[..., None, :] @ of_points  # (..., 1, d)
-    of_classes = shares[..., :, None] * one_hot  # (..., n, c)
+    of_classes = shares[..., :, None] * members  # (..., n, c)
     # So little that it decides only where there is nothing else.
     least = torch.finfo(points.dtype).tiny ** 0.5
     sums = of_classes.mT @ of_points + least * centre
     centres = sums / (of_classes.sum(dim=-2) + least)[..., None]
-    sq_dist = (points - (one_hot @ centres)[..., None, :, :]).square().sum(dim=-1).mean(dim=-2)  # (..., n)
+    sq_dist = (points - (members @ centres)[..., None, :, :]).square().sum(dim=-1).mean(dim=-2)  # (..., n)
     return centres, (shares * sq_dist).sum(dim=-1)
 
 
@@ -233,7 +233,7 @@ def class_log_features(log_features: Tensor, labels: Tensor, n_classes: int) -> 
             [2.]])
     """
     parts, largest = _parts_of_class(log_features, labels, n_classes)
-    return _safe_log(_one_hot(labels, n_classes, parts).mT @ parts) + largest
+    return _safe_log(one_hot(labels, n_classes, parts).mT @ parts) + largest
 
 
 def leave_one_out_log_features(log_features: Tensor, labels: Tensor, n_classes: int) -> tuple[Tensor, Tensor]:
@@ -248,12 +248,8 @@ def leave_one_out_log_features(log_features: Tensor, labels: Tensor, n_classes: 
 
     Parameters
     ----------
-    log_features : Tensor of shape (..., n, f)
-        :math:`\log \phi_{jk}`, with the log weights of the points added.
-    labels : Tensor of shape (n,)
-        Integer classes :math:`y_j`.
-    n_classes : int
-        Number of classes :math:`c`.
+    log_features, labels, n_classes
+        See :func:`class_log_features`.
 
     Returns
     -------
@@ -278,24 +274,24 @@ class _LeaveOneOut(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, log_features: Tensor, labels: Tensor, n_classes: int) -> tuple[Tensor, Tensor]:  # noqa: ANN401
-        one_hot = _one_hot(labels, n_classes, log_features)
+        members = one_hot(labels, n_classes, log_features)
         parts, largest = _parts_of_class(log_features, labels, n_classes)
-        sums = one_hot.mT @ parts  # (..., c, f), at least one
+        sums = members.mT @ parts  # (..., c, f), at least one
         log_sums = _safe_log(sums) + largest
         is_largest = parts == 1
-        is_only = one_hot.mT @ is_largest.to(parts) == 1  # (..., c, f): no other is as large
+        is_only = members.mT @ is_largest.to(parts) == 1  # (..., c, f): no other is as large
         is_largest &= is_only.index_select(-2, labels)
         rest_parts, largest_rest = _parts_of_class(
             log_features.masked_fill(is_largest, LOG_ZERO), labels, n_classes
         )
-        rest = one_hot.mT @ rest_parts
+        rest = members.mT @ rest_parts
         log_rest = (_safe_log(rest) + largest_rest).index_select(-2, labels)
         shares = parts.div_(_floored(sums).index_select(-2, labels))
         left = (1 - shares).masked_fill_(is_largest, 1)  # at least a half
         log_others = torch.where(is_largest, log_rest, left.log().add_(log_sums.index_select(-2, labels)))
         shares_of_rest = rest_parts.div_(_floored(rest).index_select(-2, labels))
         ctx.save_for_backward(
-            one_hot, labels, shares, left, shares_of_rest.masked_fill_(is_largest, 0), is_largest
+            members, labels, shares, left, shares_of_rest.masked_fill_(is_largest, 0), is_largest
         )
         return log_sums, log_others
 
@@ -310,10 +306,10 @@ class _LeaveOneOut(torch.autograd.Function):
 
         where i runs over the points of the class that are not the largest.
         """
-        one_hot, labels, shares, left, shares_of_rest, is_largest = ctx.saved_tensors
-        of_rest = one_hot.mT @ grad_others.where(is_largest, 0)  # (..., c, f)
+        members, labels, shares, left, shares_of_rest, is_largest = ctx.saved_tensors
+        of_rest = members.mT @ grad_others.where(is_largest, 0)  # (..., c, f)
         of_others = grad_others.masked_fill(is_largest, 0).div_(left)
-        of_sums = (grad_sums + one_hot.mT @ of_others).index_select(-2, labels)
+        of_sums = (grad_sums + members.mT @ of_others).index_select(-2, labels)
         grad = of_sums.sub_(of_others).mul_(shares)
         grad += shares_of_rest.mul(of_rest.index_select(-2, labels))
         return grad, None, None
@@ -388,16 +384,11 @@ def log_leave_one_out_masses(queries: Tensor, support: Tensor, labels: Tensor, n
             log_sums, torch.zeros_like(labels[:1]).expand(n_classes), 1
         )
         rivals = (queries + log_rivals.index_select(-2, labels)).logsumexp(dim=-1)  # (..., n)
-        is_own = _one_hot(labels, n_classes, queries) > 0
+        is_own = one_hot(labels, n_classes, queries) > 0
         with torch.no_grad():
             products = _products(queries, log_sums)[0].masked_fill(is_own, 0)
             log_split = _safe_log(products) - _safe_log(products.sum(dim=-1, keepdim=True))
         return torch.where(is_own, own[..., None], rivals[..., None] + log_split)
-
-
-def _one_hot(labels: Tensor, n_classes: int, like: Tensor) -> Tensor:
-    """Matrix (n, c) of zeros and ones."""
-    return (labels[:, None] == torch.arange(n_classes, device=labels.device)).to(like)
 
 
 def _parts_of_class(log_features: Tensor, labels: Tensor, n_classes: int) -> tuple[Tensor, Tensor]:
