@@ -49,6 +49,30 @@ def parser(description: str | None, *, repeats: int = 5) -> argparse.ArgumentPar
     return made
 
 
+def command_line(arguments: argparse.Namespace) -> str:
+    """Options that repeat a run, those by default included; all but where its results go.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        Of :func:`parser`.
+
+    Returns
+    -------
+    str
+    """
+    words = []
+    for name, value in vars(arguments).items():
+        if name == "out" or value is None or value is False:
+            continue
+        words.append(f"--{name.replace('_', '-')}")
+        if isinstance(value, tuple):
+            words.append(",".join(map(str, value)))
+        elif value is not True:
+            words += [str(item) for item in (value if isinstance(value, list) else [value])]
+    return " ".join(words)
+
+
 def environment(device: str = "cpu") -> dict[str, Any]:
     """Describe the machine, the versions and the moment.
 
@@ -214,7 +238,11 @@ def finish(
     skipped : sequence of mapping
         ``name`` and ``reason`` of what was not measured.
     """
-    about = {**environment(arguments.device), "is_tiny": arguments.tiny}
+    about = {
+        **environment(arguments.device),
+        "is_tiny": arguments.tiny,
+        "options": command_line(arguments),
+    }
     done: list[Record] = []
     for records in measurements:
         done += records

@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from exponents import GrowthLaw, growth_law
@@ -59,7 +59,7 @@ def write_report(folder: Path, document: Path) -> Path:
     make_folder(document.parent)
     extra = [_unknown(name) for name in found if name not in {section.name for section in SECTIONS}]
     sections = (*SECTIONS, *extra)
-    pages = [_introduction(folder, document)]
+    pages = [_introduction(folder, document, found)]
     for section in sections:
         pages.append(_page(section, found.get(section.name, []), document))
     pages.append(_shortfalls(sections, found))
@@ -232,12 +232,19 @@ def fitted_laws(records: Sequence[Record]) -> list[tuple[str, str, GrowthLaw | N
     return laws
 
 
-def _introduction(folder: Path, document: Path) -> str:
+def _introduction(folder: Path, document: Path, found: Mapping[str, Sequence[Results]]) -> str:
     commands = "\n".join(
-        f"python benchmarks/{section.name}.py {section.options}--out {folder}/{section.name}.json"
+        f"python benchmarks/{section.name}.py {options}--out {folder}/{section.name}.json"
         for section in SECTIONS
+        for options in _options(section, found.get(section.name, []))
     )
     return _INTRODUCTION.format(commands=commands, folder=folder, document=document.as_posix())
+
+
+def _options(section: Section, results: Sequence[Results]) -> list[str]:
+    """Of each run what its file says; of one that is not there yet, what to start with."""
+    given = [result.environment.get("options") for result in results]
+    return [section.options if options is None else f"{options} " for options in given] or [section.options]
 
 
 def _page(section: Section, results: Sequence[Results], document: Path) -> str:

@@ -89,6 +89,13 @@ def test_report__says_what_the_environment_notes_and_which_command_made_it(tmp_p
         assert f"python benchmarks/{section.name}.py {section.options}--out" in text
 
 
+def test_report__shows_the_options_of_the_run(tmp_path):
+    record = Record(name="here", seconds=1.0)
+    write(tmp_path, "gpu_masses", record, about={"options": "--repeats 7 --no-flex"})
+    text = write_report(tmp_path, tmp_path / "performance.md").read_text()
+    assert "python benchmarks/gpu_masses.py --repeats 7 --no-flex --out" in text
+
+
 def test_report__lists_what_falls_short_and_only_that(tmp_path):
     write(tmp_path, "small_fits", fit(1.4))
     text = write_report(tmp_path, tmp_path / "performance.md").read_text()

@@ -17,7 +17,16 @@ import positive_kernel
 import scaling
 import scoring
 import small_fits
-from measuring import environment, finish, interleaved, limited_threads, make_inputs, parser, spread
+from measuring import (
+    command_line,
+    environment,
+    finish,
+    interleaved,
+    limited_threads,
+    make_inputs,
+    parser,
+    spread,
+)
 from products import kappa_products, n_parameters, network_products, repeated
 from records import Record, Reference, read_results
 
@@ -317,6 +326,17 @@ def test_environment__names_machine_versions_and_threads():
     assert about["threads"] == torch.get_num_threads()
     assert about["versions"]["torch"]
     assert about["date"].endswith("+00:00")
+
+
+def test_command_line__repeats_the_run():
+    options = parser("What it does.", repeats=3)
+    options.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), default=(1, 2))
+    options.add_argument("--kernels", nargs="*", default=["exact", "positive"])
+    options.add_argument("--no-flex", action="store_true")
+    chosen = options.parse_args(["--out", "there.json", "--no-flex", "--device", "cuda"])
+    line = command_line(chosen)
+    assert line == "--repeats 3 --device cuda --sizes 1,2 --kernels exact positive --no-flex"
+    assert options.parse_args(["--out", "there.json", *line.split()]) == chosen
 
 
 def test_inputs__of_two_seeds_share_their_classes():
