@@ -37,6 +37,7 @@ def make(name, **settings):
         "update": "functional",
         "solver": "nadam",
         "input_weight": 0.0,
+        "novelty": False,
         "dropout": 0.0,
     }
     variant = {
@@ -70,6 +71,7 @@ def training_batch(model, inputs, labels, teams, indices=None):
         team_of_answer=None
         if teams.folds is None
         else (teams.of_particles() if is_shared else torch.arange(n_teams)),
+        kinds=teams.kinds(),
         frequencies=model._frequencies(inputs),
         n_groups=0,
     )

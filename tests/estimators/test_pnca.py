@@ -18,7 +18,9 @@ import reference
 from models import assert_blind_to_fold, make, training_batch
 from pnca import PNCAClassifier, paper_settings
 from pnca.estimators import neighbour
+from pnca.estimators.base import Examples
 from pnca.exceptions import InvalidInputError
+from pnca.maths.novelty import held_out_log_residuals
 from pnca.training.folds import Teams
 
 OUT_OF_FOLD = ["oof_proba_", "oof_evidence_", "oof_loss_", "folds_"]
@@ -89,12 +91,21 @@ def test_oof__without_folds_nothing_is_chosen_and_nothing_left_of_an_earlier_fit
     assert model.predict_proba(noisy[0]).shape == (40, 2)
 
 
-def test_oof__what_is_chosen_is_among_the_candidates(noisy):
-    model = make("PNCA").fit(*noisy)
-    for chosen, reference_value in ((model.bandwidth_, 3.0), (model.background_, 0.03)):
-        steps = 2 * math.log2(chosen / reference_value)
-        assert steps == pytest.approx(round(steps))
+def test_oof__what_is_chosen_lies_among_the_candidates(noisy):
+    model = make("PNCA", novelty=False).fit(*noisy)
+    typical = math.exp(np.median(model.oof_evidence_))
+    assert 3 / 4 < model.bandwidth_ < 3 * 32
+    assert math.exp(-5) / 16 < model.background_ / typical < math.exp(-5) * 16
     assert model.best_epoch_ in (1, 3, 10, 30)
+
+
+def test_oof__a_single_candidate_is_the_one_that_is_taken(noisy, monkeypatch):
+    monkeypatch.setattr("pnca.estimators.choosing._BANDWIDTHS", (2.0,))
+    monkeypatch.setattr("pnca.estimators.choosing._BACKGROUNDS", (0.5,))
+    model = make("PNCA", novelty=False).fit(*noisy)
+    assert model.bandwidth_ == pytest.approx(6.0)
+    typical = math.exp(np.median(model.oof_evidence_))
+    assert model.background_ == pytest.approx(0.5 * math.exp(-5) * typical)
 
 
 @pytest.mark.parametrize("background", [0.0, 0.1, 2.0])
@@ -128,19 +139,22 @@ def test_oof__equals_the_equation_on_the_embeddings(expectation, weight, factor,
     model = make("PNCA", expectation=expectation, class_weight=weight, n_folds=3, n_particles=3)
     by_epoch = {snapshot.epoch: snapshot for snapshot in watch(model, X, y)}
     embeddings = by_epoch[model.best_epoch_].embeddings.double()
-    assert model.bandwidth_ == 3.0 * factor
+    assert model.bandwidth_ == pytest.approx(3.0 * factor)
     x, alpha, prior = model.support_inputs_.astype(np.float64), model.background_, model.class_prior_
     weights = model.class_weight_[y]
     for i, fold in enumerate(model.folds_):
-        z = embeddings[3 + 2 * fold : 5 + 2 * fold]  # two particles that do not see the fold
+        team = embeddings[3 + 2 * fold : 5 + 2 * fold]  # two particles that do not see the fold
         others = model.folds_ != fold
         if expectation == "shared":
-            sq = (z[:, i : i + 1] - z).square().sum(dim=2).numpy()
+            sq = (team[:, i : i + 1] - team).square().sum(dim=2).numpy()
             latent = np.exp(-sq / model.bandwidth_)  # (2, n)
         else:
-            latent = reference.expected_kernel(z[:, i : i + 1], z, model.bandwidth_).numpy()  # (1, n)
+            latent = reference.expected_kernel(team[:, i : i + 1], team, model.bandwidth_).numpy()  # (1, n)
         near = np.exp(model.input_weight_ * (1 - ((x[i] - x) ** 2).sum(axis=1) / model.input_scale_))
-        K = latent * near * weights * others * 40 / others.sum()
+        residual = held_out_log_residuals(torch.from_numpy(x), torch.from_numpy(model.folds_))[i]
+        z = (residual.item() - model.typical_residual_) / model.residual_spread_
+        familiar = np.exp(-model.novelty_depth_ * max(0, (z - 1) / 2.5) ** 2)
+        K = latent * near * familiar * weights * others * 40 / others.sum()
         S = np.stack([K[:, y == c].sum(axis=1) for c in range(2)], axis=1)
         p = (S + alpha * prior) / (S.sum(axis=1, keepdims=True) + alpha)
         np.testing.assert_allclose(model.oof_proba_[i], p.mean(axis=0), rtol=1e-6)
@@ -401,6 +415,79 @@ def test_groups__follow_their_examples_into_batches(noisy, monkeypatch):
         assert torch.equal(of_batch % 2, labels)
 
 
+# Novelty
+
+
+def far_off_the_plane(X, by):
+    """Inputs that have something the others lack: a column that is nearly constant there."""
+    return X + by * np.array([0, 0, 1], dtype=X.dtype)
+
+
+@pytest.fixture
+def flat():
+    """Two classes in a plane of three dimensions, and a little beside it."""
+    rng = np.random.RandomState(0)
+    y = np.arange(60) % 2
+    X = rng.normal(size=(60, 3)) * [1, 1, 0.02] + 2 * y[:, None] * [1, 0, 0]
+    return X.astype(np.float32), y
+
+
+@pytest.mark.parametrize("name", ["PNCA", "PNCA cross", "PNCA positive", "PNCA shared"])
+def test_novelty__takes_an_input_off_the_plane_to_the_class_shares(name, flat):
+    X, y = flat
+    settings = {"scaling": None, "max_epochs": 10, "input_weight": 0.0, "module": lambda: nn.Linear(3, 4)}
+    model = make(name, **settings).fit(X, y)
+    away = far_off_the_plane(X, 3.0)
+    np.testing.assert_allclose(model.predict_proba(away), np.tile(model.class_prior_, (60, 1)), atol=1e-3)
+    assert model.evidence(away).max() < model.evidence(X).min()
+    confident = make(name, novelty=False, **settings).fit(X, y)
+    assert np.abs(confident.predict_proba(X) - model.predict_proba(X)).mean() < 0.05
+
+
+def test_novelty__leaves_ordinary_inputs_alone(flat):
+    X, y = flat
+    model = make("PNCA", max_epochs=10).fit(X[:40], y[:40])
+    factor = model._log_familiarity(model._scaled(torch.from_numpy(X[40:]).double()))
+    assert (factor == 0).double().mean() > 0.6
+    assert factor.min() > -model.novelty_depth_
+
+
+@pytest.mark.parametrize("name", ["PNCA", "PNCA cross"])
+def test_novelty__neighbours_lose_the_mass_that_the_answer_loses(name, flat):
+    X, y = flat
+    model = make(name, max_epochs=10).fit(X, y)
+    queries = far_off_the_plane(X[:8], 0.1)
+    indices, shares = model.neighbors(queries)
+    own = np.zeros((8, 2))
+    for i in range(8):
+        np.add.at(own[i], model.support_labels_[indices[i]], shares[i])
+    background = 1 - shares.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(own + background * model.class_prior_, model.predict_proba(queries), rtol=1e-6)
+
+
+def test_novelty__held_out_examples_are_as_familiar_as_new_ones():
+    rng = np.random.RandomState(0)
+    X = (rng.normal(size=(400, 6)) * [3, 2, 1, 0.3, 0.2, 0.1]).astype(np.float32)
+    y = np.arange(400) % 2
+    model = make("PNCA", max_epochs=1, scaling=None).fit(X[:100], y[:100])
+    new = model._log_familiarity(torch.from_numpy(X[100:]).double())
+    held_out = model._log_familiarity_of(
+        held_out_log_residuals(torch.from_numpy(X[:100]).double(), torch.from_numpy(model.folds_))
+    )
+    assert abs((new < 0).double().mean() - (held_out < 0).double().mean()) < 0.12
+
+
+def test_novelty__many_examples_are_a_sample_that_is_held_out_too(monkeypatch):
+    monkeypatch.setattr("pnca.estimators.novelty._MANY_ROWS", 50)
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(200, 4)).astype(np.float32), np.arange(200) % 2
+    model = make("PNCA", max_epochs=1, n_folds=3).fit(X, y)
+    residuals = model._set_plane(Examples(model.support_inputs_, y), model.folds_)
+    assert residuals.shape == (200,)
+    assert residuals.isfinite().all()
+    assert model.input_directions_.shape[1] == 4
+
+
 # Images
 
 
@@ -449,11 +536,76 @@ def test_images__are_augmented_unless_told_otherwise(digits, monkeypatch):
     monkeypatch.setattr("pnca.estimators.base.augment", spy)
     make("PNCA", max_epochs=2).fit(X, y)
     make("PNCA", max_epochs=1, augmentation=0.5).fit(X, y)
-    assert strengths == [1.0, 1.0, 0.5]
+    assert strengths == [1.0, 1.0, 0.5]  # three particles cannot be halved
     make("PNCA", max_epochs=2, augmentation=0.0).fit(X, y)
     make("PNCA", max_epochs=2).fit(X.reshape(60, 64), y)
     make("PNCA", max_epochs=2, module=lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 4))).fit(X, y)
     assert len(strengths) == 3
+
+
+def test_images__half_of_the_particles_see_them_moved_more(digits, monkeypatch):
+    X, y = digits
+    strengths, moved = [], {1.0: 100.0, 1.5: 200.0}
+
+    def spy(inputs, image, strength):
+        strengths.append(strength)
+        return inputs + moved[strength]
+
+    monkeypatch.setattr("pnca.estimators.base.augment", spy)
+    settings = {"n_particles": 4, "n_folds": 2, "dropout": 0.0, "max_epochs": 1}
+    outputs, _, queries, inputs = compared_in_training(make("PNCA", **settings), X, y)
+    assert strengths == [1.0, 1.5]
+    assert len(outputs) == 4 + 2 * 2
+    for kind, by in enumerate((100, 200)):
+        torch.testing.assert_close(queries[kind], inputs + by)
+    # What the particles embed is what those of their kind see.
+    far = outputs.abs().mean(dim=(1, 2))
+    assert far[1::2].min() > 1.3 * far[0::2].max()
+
+
+@pytest.mark.parametrize("in_tiles", [False, True])
+def test_images__kinds_of_particles_train_as_each_would_alone(in_tiles, digits, monkeypatch):
+    # Particles do not know of each other: the gradient of one kind is that of a model of this kind only.
+    X, y = digits
+    monkeypatch.setattr("pnca.estimators.base.augment", lambda inputs, image, strength: inputs * strength)
+    monkeypatch.setattr("pnca.accelerated.WORTH_WHILE", 0 if in_tiles else 2**40)
+    model = make("PNCA", n_particles=4, n_folds=2, dropout=0.0, max_epochs=1).fit(X, y)
+    model.background_ = 0.03
+    inputs, labels = torch.from_numpy(model.support_inputs_), torch.from_numpy(model.support_labels_)
+    particles = model.network_.draw(8, torch.Generator().manual_seed(0))
+
+    def gradients(some, teams):
+        w = some.clone().requires_grad_()
+        batch = training_batch(model, inputs, labels, teams)
+        return torch.autograd.grad(model._evaluate(w, batch).total_loss, w)[0]
+
+    both = gradients(particles, Teams(folds=model.folds_, n_particles=4, n_per_fold=2, n_kinds=2))
+    for kind, strength in enumerate((1.0, 1.5)):
+        model.augmentation = strength
+        alone = gradients(particles[kind::2], Teams(folds=model.folds_, n_particles=2, n_per_fold=1))
+        torch.testing.assert_close(both[kind::2], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_images__the_strength_that_held_out_images_ask_for_is_kept():
+    # Held-out images are turned by any angle: who has seen more of that predicts them better.
+    X, y = load_digits(return_X_y=True)
+    X = X[:80].reshape(-1, 8, 8)
+    model = make("PNCA", n_particles=4, max_epochs=20).fit(X, y[:80])
+    assert set(model.augmentation_) <= {1.0, 1.5}
+    assert len(model.particles_) == len(model.support_embeddings_) == 2 * len(model.augmentation_)
+    assert model.oof_proba_.shape == (80, 10)
+
+
+def test_kinds__one_that_learns_nothing_is_left_out(digits, monkeypatch):
+    X, y = digits
+
+    def noise_if_strong(inputs, image, strength):
+        return inputs if strength == 1 else 30 * torch.randn_like(inputs)
+
+    monkeypatch.setattr("pnca.estimators.base.augment", noise_if_strong)
+    model = make("PNCA", n_particles=4, max_epochs=30).fit(X, y)
+    assert model.augmentation_ == (1.0,)
+    assert len(model.particles_) == 2
 
 
 def test_images__only_the_example_itself_is_moved(digits, monkeypatch):
@@ -572,26 +724,23 @@ def seen_by(n, n_classes=2, shape=(4,), **others):
 
 
 @pytest.mark.parametrize(
-    ("n", "n_classes", "batch_size", "max_epochs", "of_images"),
+    ("n", "n_classes", "batch_size", "max_epochs"),
     [
-        (400, 2, None, 200, 300),
-        (500, 10, None, 200, 300),
-        (1000, 2, 250, 75, 112),
-        (1000, 40, 400, 75, 112),
-        (60_000, 10, 250, 20, 20),
+        (400, 2, None, 300),
+        (500, 10, None, 300),
+        (1000, 2, 250, 112),
+        (1000, 40, 400, 112),
+        (60_000, 10, 250, 20),
     ],
 )
-def test_auto__batch_size_and_epochs_follow_the_number_of_examples(
-    n, n_classes, batch_size, max_epochs, of_images
-):
-    for shape, epochs in (((4,), max_epochs), ((8, 8), of_images)):
+def test_auto__batch_size_and_epochs_follow_the_number_of_examples(n, n_classes, batch_size, max_epochs):
+    for shape in ((4,), (8, 8)):
         model = seen_by(n, n_classes, shape)
-        assert (model._batch_size, model._max_epochs) == (batch_size, epochs)
+        assert (model._batch_size, model._max_epochs) == (batch_size, max_epochs)
         model.set_params(batch_size=None, max_epochs=7)
         assert (model._batch_size, model._max_epochs) == (None, 7)
         model.set_params(batch_size=32)
         assert model._batch_size == 32
-    assert seen_by(n, n_classes, (8, 8), augmentation=0.0)._max_epochs == max_epochs
 
 
 def test_auto__the_number_of_steps_does_not_jump():
@@ -599,8 +748,8 @@ def test_auto__the_number_of_steps_does_not_jump():
     for n in (500, 600, 1000, 2000, 3000):
         model = seen_by(n)
         steps.append(model._max_epochs * math.ceil(n / (model._batch_size or n)))
-    assert min(steps) == 200
-    assert max(steps) < 400
+    assert min(steps) == 300
+    assert max(steps) < 600
 
 
 @pytest.mark.parametrize(

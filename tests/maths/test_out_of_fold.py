@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scenarios
-from pnca.maths.out_of_fold import out_of_fold_losses, shrinkage
+from pnca.maths.out_of_fold import out_of_fold_losses, posterior_mean, shrinkage
 
 PRIOR = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 BACKGROUNDS = torch.tensor([0.01, 0.1, 1.0, 10.0], dtype=torch.float64)
@@ -67,12 +67,16 @@ def test_out_of_fold_losses__weight_zero_counts_for_nothing_even_where_it_is_imp
     assert losses.isfinite().all()
 
 
-def test_shrinkage__is_the_log_density_of_a_log_normal_prior():
+def test_shrinkage__is_the_log_density_of_a_hyperbolic_prior():
     values = torch.tensor([0.1, 0.5, 2.0, 7.0], dtype=torch.float64)
-    # The density of log v, which has the mode at the reference, is a Gaussian one.
-    density = torch.distributions.Normal(math.log(0.5), 0.7).log_prob(values.log())
-    at_reference = torch.distributions.Normal(0.0, 0.7).log_prob(torch.zeros(()))
-    torch.testing.assert_close(shrinkage(values, 0.5, 0.7), at_reference.double() - density)
+    u = (values.log() - math.log(0.5)) / 0.7
+    torch.testing.assert_close(shrinkage(values, 0.5, 0.7), torch.cosh(torch.asinh(u)) - 1)
+
+
+def test_shrinkage__is_normal_nearby_and_in_proportion_far_away():
+    near, far, farther = shrinkage(torch.tensor([0.01, 20.0, 21.0]).double().exp(), 1.0, 1.0).tolist()
+    assert near == pytest.approx(0.01**2 / 2, rel=1e-3)
+    assert farther - far == pytest.approx(1, abs=0.01)
 
 
 @settings(max_examples=50, deadline=None)
@@ -83,4 +87,15 @@ def test_shrinkage__costs_as_much_down_as_up_and_nothing_to_stay(reference, spre
     assert stay == pytest.approx(0, abs=1e-12)
     assert down == pytest.approx(up)
     assert down > 0
-    assert one_spread == pytest.approx(0.5)
+    assert one_spread == pytest.approx(math.sqrt(2) - 1)
+
+
+def test_posterior_mean__is_the_mean_of_the_logarithms_by_likelihood():
+    values, costs = torch.tensor([[1.0, 2.0], [4.0, 8.0]]), torch.tensor([[0.3, 1.0], [2.0, 0.1]])
+    likelihoods = (-costs).exp()
+    expected = ((likelihoods * values.log()).sum() / likelihoods.sum()).exp()
+    assert posterior_mean(values, costs) == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_posterior_mean__of_candidates_that_cost_much_is_the_cheapest():
+    assert posterior_mean(torch.tensor([3.0, 9.0]), torch.tensor([1e5, 1e5 + 200])) == pytest.approx(3.0)

@@ -396,11 +396,19 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """Scale inputs (n, ...) like those of the training."""
         return inputs
 
-    def _augmented(self, inputs: Tensor) -> Tensor:
-        """Training inputs (n, ...) as this step sees them."""
+    def _augmented(self, inputs: Tensor, n_kinds: int = 1) -> Tensor:
+        """Training inputs (n, ...) as this step sees them; (kinds, n, ...) if kinds of particles differ."""
+        strengths = self._strengths[:n_kinds]
         if not (self._augmentation and len(inputs)):  # a process's share of a batch may be empty
             return inputs
-        return augment(inputs, self._image, self._augmentation)
+        if len(strengths) == 1:
+            return augment(inputs, self._image, strengths[0])
+        return torch.stack([augment(inputs, self._image, strength) for strength in strengths])
+
+    @property
+    def _strengths(self) -> tuple[float, ...]:
+        """Strength of the augmentation for each kind of particles; one if all have the same."""
+        return (self._augmentation,)
 
     @property
     def _dropout(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
@@ -12,20 +13,29 @@ from torch import Tensor
 
 from pnca.estimators.base import Examples, Snapshot, TrainingData
 from pnca.estimators.neighbour import BACKGROUND, NeighbourClassifier
+from pnca.estimators.novelty import spread_rows
 from pnca.maths.likelihood import log_mean
 from pnca.maths.neighbours import LOG_ZERO, class_log_masses, log_class_probabilities, safe_log
-from pnca.maths.out_of_fold import out_of_fold_losses, shrinkage
+from pnca.maths.novelty import typical_log_mass
+from pnca.maths.out_of_fold import out_of_fold_losses, posterior_mean, shrinkage
 from pnca.training.folds import Teams, assign_folds
 
 #: Candidates out of fold, as multiples of the reference: the bandwidth, and the background mass.
 _BANDWIDTHS = tuple(2 ** (k / 2) for k in range(-4, 11))
-_BACKGROUNDS = tuple(2 ** (k / 2) for k in range(-8, 7))
+_BACKGROUNDS = tuple(2 ** (k / 2) for k in range(-8, 9))
+#: The background's reference: this part of the mass that an example typically gets from those of other
+#: folds. As a part of that it does not depend on the bandwidth.
+_BACKGROUND_SHARE = math.exp(-5)
+#: The least log mass that counts as typical: where most examples get none, there is nothing to go by.
+_LEAST_TYPICAL = -50.0
 #: When the particles are looked at, as shares of the epochs.
 _CHECKPOINTS = (1 / 30, 1 / 10, 1 / 3, 1.0)
 #: How far the likelihood of few examples may move a choice; see pnca.maths.out_of_fold.shrinkage.
-_BANDWIDTH_SPREAD, _BACKGROUND_SPREAD, _EPOCH_SPREAD = 1.0, 0.7, 2.0
+_BANDWIDTH_SPREAD, _BACKGROUND_SPREAD, _EPOCH_SPREAD = 0.35, 1.0, 2.0
 #: Particles that stand for all m in a fold: enough to choose by, at half the cost.
 _SHARE_IN_FOLDS = 0.5
+#: How much more images are moved for every other particle; out of fold these, the others or all are chosen.
+MORE_AUGMENTATION = 1.5
 #: Rows that are enough to choose by.
 MANY_ROWS = 1000
 #: Up to so many examples a processor has chosen before a GPU has started its many small operations.
@@ -35,13 +45,14 @@ _FEW_FOR_A_GPU = 2000
 _SNAPSHOT_ROWS, _MANY_NEIGHBOURS = 4096, 4000
 
 
-class _Choice(NamedTuple):
-    """What is chosen out of fold."""
+class _Candidates(NamedTuple):
+    """What may be chosen out of fold, at one bandwidth."""
 
-    cost: float  # penalised negative log-likelihood
     snapshot: Snapshot
+    kinds: tuple[int, ...]  # of particles
     bandwidth: float
-    background: float
+    backgrounds: Tensor  # (b,)
+    costs: Tensor  # (b,): penalised negative log-likelihoods
 
 
 class _Known(NamedTuple):
@@ -65,11 +76,18 @@ class ChoosingClassifier(NeighbourClassifier):
         if self.n_folds is None:
             return Teams(folds=None, n_particles=self.n_particles)
         rng = np.random.RandomState(int(torch.randint(2**31, (), generator=generator)))
+        n_kinds = len(self._strengths)
         return Teams(
             folds=assign_folds(examples.labels, self.n_folds, rng, examples.groups),
             n_particles=self.n_particles,
-            n_per_fold=math.ceil(_SHARE_IN_FOLDS * self.n_particles),
+            n_per_fold=n_kinds * math.ceil(_SHARE_IN_FOLDS * self.n_particles / n_kinds),
+            n_kinds=n_kinds,
         )
+
+    @property
+    def _has_kinds(self) -> bool:
+        """Whether there can be kinds of particles: each must answer on its own, and folds tell them apart."""
+        return self.expectation == "shared" and self.n_folds is not None and self.n_particles % 2 == 0
 
     def _snapshots(
         self, epoch: int, particles: Tensor, data: TrainingData, *, is_last: bool = False
@@ -81,41 +99,60 @@ class ChoosingClassifier(NeighbourClassifier):
         return [Snapshot(epoch, particles[data.teams.full].clone(), torch.cat(embeddings, dim=1))]
 
     def _keep(self, trained: Tensor, snapshots: list[Snapshot], examples: Examples, teams: Teams) -> None:
-        self.best_epoch_ = len(self.history_["loss"])
+        self.best_epoch_, self.augmentation_ = len(self.history_["loss"]), self._strengths[:1]
+        residuals = self._set_plane(examples, teams.folds) if self.novelty else None
         if snapshots and teams.folds is not None:
-            trained = self._choose(snapshots, examples, teams)
+            trained = self._choose(snapshots, examples, teams, residuals)
+        elif self.novelty:
+            # No mass is known that held-out examples get; all together they give at most this.
+            self._set_depth(len(examples.labels), self.background_ or BACKGROUND)
         super()._keep(trained, snapshots, examples, teams)
 
-    def _choose(self, snapshots: list[Snapshot], examples: Examples, teams: Teams) -> Tensor:
-        """Choose epoch, bandwidth and background out of fold; return the particles of that epoch."""
+    def _choose(
+        self, snapshots: list[Snapshot], examples: Examples, teams: Teams, residuals: Tensor | None
+    ) -> Tensor:
+        """Choose epoch, particles, bandwidth and background out of fold; return the particles."""
         if len(examples.labels) <= _FEW_FOR_A_GPU:
             snapshots = [s._replace(embeddings=s.embeddings.cpu()) for s in snapshots]
         known = self._known(examples, teams, _precise(snapshots[0].embeddings[:0]).device)
+        weights = known.weights * _has_support(examples, teams).to(known.weights.device)
+        found = list(self._candidates(snapshots, weights, known))
+        best = min(found, key=lambda candidates: float(candidates.costs.min()))
+        # The likelihood of few examples has a wide top, of which the very best is a matter of luck.
+        alike = [c for c in found if c.snapshot is best.snapshot and c.kinds == best.kinds]
+        costs = torch.stack([c.costs for c in alike])  # (bandwidths, backgrounds)
+        bandwidths = costs.new_tensor([c.bandwidth for c in alike])[:, None].expand(costs.shape)
+        self.bandwidth_ = posterior_mean(bandwidths, costs)
+        if self.background == "auto":
+            self.background_ = posterior_mean(torch.stack([c.backgrounds for c in alike]), costs)
+        self.best_epoch_, self.folds_ = best.snapshot.epoch, teams.folds
+        self.augmentation_ = tuple(self._strengths[kind] for kind in best.kinds)
+        self._set_out_of_fold(best, known, residuals)
+        return best.snapshot.particles[_are_of(best.kinds, best.snapshot.particles, teams)]
+
+    def _candidates(self, snapshots: list[Snapshot], weights: Tensor, known: _Known) -> Iterator[_Candidates]:
+        """All that is tried, and what it costs with these weights (n,) of the examples."""
         # Some thousand examples choose as well as all.
-        rows = spread_rows(len(examples.labels), MANY_ROWS).to(known.labels.device)
-        weights = known.weights[rows] * _has_support(examples, teams).to(rows.device)[rows]
-        backgrounds = torch.tensor(self._candidate_backgrounds, dtype=torch.float64, device=rows.device)
+        rows = spread_rows(len(known.labels), MANY_ROWS).to(known.labels.device)
         # Random features were drawn for one bandwidth.
         factors = (1.0,) if self.kernel == "orthogonal" else _BANDWIDTHS
         log_input = self._out_of_fold_log_input(rows, known)
-        best: _Choice | None = None
         for snapshot, factor in product(snapshots, factors):
             self.bandwidth_ = self.bandwidth * factor
-            log_masses = self._out_of_fold_masses(snapshot, rows, log_input, known)
-            costs = out_of_fold_losses(log_masses, known.labels[rows], weights, backgrounds, known.log_prior)
-            if self.background == "auto":
-                costs = costs + shrinkage(backgrounds, BACKGROUND, _BACKGROUND_SPREAD)
-            costs = costs + float(shrinkage(torch.tensor(factor), 1.0, _BANDWIDTH_SPREAD))
             share = torch.tensor(snapshot.epoch / self._max_epochs)
-            costs = costs + float(shrinkage(share, 1.0, _EPOCH_SPREAD))
-            if best is None or costs.min() < best.cost:
-                background = float(backgrounds[costs.argmin()])
-                best = _Choice(float(costs.min()), snapshot, self.bandwidth_, background)
-        assert best is not None
-        self.bandwidth_, self.background_ = best.bandwidth, best.background
-        self.best_epoch_, self.folds_ = best.snapshot.epoch, teams.folds
-        self._set_out_of_fold(best.snapshot, known)
-        return best.snapshot.particles
+            penalty = float(shrinkage(torch.tensor(factor), 1.0, _BANDWIDTH_SPREAD))
+            penalty += float(shrinkage(share, 1.0, _EPOCH_SPREAD))
+            of_all = self._out_of_fold_masses(snapshot, rows, log_input, known)
+            for kinds in _mixtures(known.teams.n_kinds):
+                log_masses = of_all[_are_of(kinds, of_all, known.teams)]
+                reference = _BACKGROUND_SHARE * _typical_mass(log_masses)
+                backgrounds = self._candidate_backgrounds(reference).to(rows.device)
+                costs = penalty + out_of_fold_losses(
+                    log_masses, known.labels[rows], weights[rows], backgrounds, known.log_prior
+                )
+                if self.background == "auto":
+                    costs = costs + shrinkage(backgrounds, reference, _BACKGROUND_SPREAD)
+                yield _Candidates(snapshot, kinds, self.bandwidth_, backgrounds, costs)
 
     def _known(self, examples: Examples, teams: Teams, device: torch.device) -> _Known:
         labels, folds = (torch.from_numpy(a).to(device) for a in (examples.labels, teams.folds))
@@ -128,25 +165,28 @@ class ChoosingClassifier(NeighbourClassifier):
             teams=teams,
         )
 
-    def _set_out_of_fold(self, snapshot: Snapshot, known: _Known) -> None:
+    def _set_out_of_fold(self, best: _Candidates, known: _Known, residuals: Tensor | None) -> None:
         """Keep what the chosen settings say of each example out of fold."""
         chunks = []
         n_rows = MANY_ROWS if self.kernel != "positive" else len(known.labels)
         for rows in torch.arange(len(known.labels)).tensor_split(-(-len(known.labels) // n_rows)):
             rows = rows.to(known.labels.device)
             log_input = self._out_of_fold_log_input(rows, known)
-            chunks.append(self._out_of_fold_masses(snapshot, rows, log_input, known))
+            masses = self._out_of_fold_masses(best.snapshot, rows, log_input, known)
+            chunks.append(masses[_are_of(best.kinds, masses, known.teams)])
         log_masses = torch.cat(chunks, dim=1)
+        if residuals is not None:
+            self._set_depth(_typical_mass(log_masses), self.background_ or BACKGROUND)
+            log_masses = log_masses + self._log_familiarity_of(residuals).to(log_masses)[:, None]
         log_probabilities = log_mean(log_class_probabilities(log_masses, self.background_, known.log_prior))
         self.oof_proba_ = log_probabilities.exp().cpu().numpy()
         self.oof_evidence_ = log_mean(log_masses.logsumexp(dim=2)).cpu().numpy()
         self.oof_loss_ = -float(log_probabilities.gather(1, known.labels[:, None]).mean())
 
-    @property
-    def _candidate_backgrounds(self) -> list[float]:
+    def _candidate_backgrounds(self, reference: float) -> Tensor:
         if self.background != "auto":
-            return [float(self.background)]
-        return [BACKGROUND * factor for factor in _BACKGROUNDS]
+            return torch.tensor([float(self.background)], dtype=torch.float64)
+        return reference * torch.tensor(_BACKGROUNDS, dtype=torch.float64)
 
     def _out_of_fold_log_input(self, rows: Tensor, known: _Known) -> Tensor | None:
         """Log input factor (rows, n) to the examples of other folds; those of the row's own have no mass.
@@ -203,15 +243,26 @@ def _precise(tensor: Tensor) -> Tensor:
     return tensor.double() if tensor.device.type in ("cpu", "cuda") else tensor.cpu().double()
 
 
+def _mixtures(n_kinds: int) -> list[tuple[int, ...]]:
+    """Kinds of particles that may answer together: all of them, or one alone."""
+    every = tuple(range(n_kinds))
+    return [every] if n_kinds == 1 else [every, *((kind,) for kind in every)]
+
+
+def _are_of(kinds: tuple[int, ...], of_team: Tensor, teams: Teams) -> Tensor:
+    """Which rows of what the particles of a team have are of these kinds."""
+    places = torch.arange(len(of_team), device=of_team.device) % teams.n_kinds
+    return torch.isin(places, torch.tensor(kinds, device=of_team.device))
+
+
+def _typical_mass(log_masses: Tensor) -> float:
+    """Mass (answers, n, c) that an example typically gets from others."""
+    return math.exp(max(float(typical_log_mass(log_masses)), _LEAST_TYPICAL))
+
+
 def _has_support(examples: Examples, teams: Teams) -> Tensor:
     """Whether an example has another of its class in another fold; else nothing can be chosen by it: (n,)."""
     labels, folds = examples.labels, teams.folds
     counts = np.zeros((int(labels.max()) + 1, teams.n_folds), dtype=np.int64)
     np.add.at(counts, (labels, folds), 1)  # type: ignore[arg-type]
     return torch.from_numpy(counts.sum(axis=1)[labels] > counts[labels, folds])
-
-
-def spread_rows(n: int, n_picked: int) -> Tensor:
-    """Rows at random, always the same: at most ``n_picked`` of n. The order of a file may mean something."""
-    picked = np.random.RandomState(0).permutation(n)[:n_picked]
-    return torch.from_numpy(np.sort(picked))

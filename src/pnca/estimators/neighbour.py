@@ -24,6 +24,7 @@ from pnca.estimators.base import (
     Snapshot,
     TrainingData,
 )
+from pnca.estimators.novelty import NoveltyFactor
 from pnca.estimators.positive import PositiveFeatures
 from pnca.exceptions import InvalidInputError
 from pnca.maths.features import orthogonal_frequencies
@@ -48,7 +49,6 @@ from pnca.maths.pnca import (
 from pnca.training.batches import Indices, partnered_batches
 from pnca.training.devices import resolve_device
 from pnca.training.folds import Teams
-from pnca.training.shards import Shards
 from pnca.training.steps import Evaluation
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class NeighbourData(TrainingData):
 
     log_prior: Tensor  # (c,)
     team_of_answer: Tensor | None  # (answers,); None: one team
+    kinds: Tensor  # (particles,), how each is trained
     frequencies: Tensor | None  # (d, f), of random features
     n_groups: int
 
@@ -88,7 +89,7 @@ class NeighbourBatch:
     data: NeighbourData
 
 
-class NeighbourClassifier(PositiveFeatures, ParticleClassifier):
+class NeighbourClassifier(NoveltyFactor, PositiveFeatures, ParticleClassifier):
     """Particles that embed; classes compete for kernel mass in the latent space."""
 
     _parameter_constraints = {  # noqa: RUF012
@@ -189,7 +190,9 @@ class NeighbourClassifier(PositiveFeatures, ParticleClassifier):
         indices, shares = [], []
         with torch.no_grad():
             for outputs, chunk in self._outputs_to_compare(inputs):
-                log_kernel = self._log_kernel_to_support(outputs, chunk)
+                log_kernel = (
+                    self._log_kernel_to_support(outputs, chunk) + self._log_familiarity(chunk)[:, None]
+                )
                 log_shares = log_neighbour_shares(log_kernel, self.background_, self._log_weights(outputs))
                 largest = log_mean(log_shares).sort(dim=1, descending=True, stable=True)
                 indices.append(largest.indices[:, :k])
@@ -315,6 +318,7 @@ class NeighbourClassifier(PositiveFeatures, ParticleClassifier):
         return NeighbourData(
             **vars(data),
             team_of_answer=team_of_answer,
+            kinds=teams.kinds().to(device),
             log_prior=torch.from_numpy(self.class_prior_).to(data.inputs).log(),
             frequencies=self._frequencies(data.inputs),
             n_groups=examples.n_groups,
@@ -340,25 +344,29 @@ class NeighbourClassifier(PositiveFeatures, ParticleClassifier):
             labels=labels,
             groups=groups,
             shown=shown,
-            log_factor=None if by_class else self._log_factor(inputs, shown, groups, data.shards),
+            log_factor=None if by_class else self._log_factor(inputs, shown, groups, data),
             learns=data.shards.own(learns, dim=-1),
             n_answers=n_answers,
             data=data,
         )
 
-    def _log_factor(self, inputs: Tensor, shown: Tensor, groups: Tensor | None, shards: Shards) -> Tensor:
+    def _log_factor(
+        self, inputs: Tensor, shown: Tensor, groups: Tensor | None, data: NeighbourData
+    ) -> Tensor:
         """Log of what the kernel of each two examples is multiplied by, whatever the particles."""
-        rows = shards.own(torch.arange(len(inputs), device=inputs.device))
+        rows = data.shards.own(torch.arange(len(inputs), device=inputs.device))
         log_factor = safe_log(shown)[..., None, :].expand(*shown.shape[:-1], len(rows), -1)
         if not self._augmentation:
-            log_factor = log_factor + self._log_input_factor(shards.own(inputs), inputs)
+            log_factor = log_factor + self._log_input_factor(data.shards.own(inputs), inputs)
         return leave_one_out(log_factor, groups, rows)
 
     def _evaluate(self, particles: Tensor, batch: NeighbourBatch) -> Evaluation:
         inputs, labels, shards = batch.inputs, batch.labels, batch.data.shards
         own_inputs = shards.own(inputs)
-        queries = self._augmented(own_inputs)
-        outputs = self.network_(particles, queries, training=True)
+        kinds, n_kinds = batch.data.kinds, batch.data.teams.n_kinds
+        queries = self._augmented(own_inputs, n_kinds)  # (n, ...) or (kinds, n, ...)
+        is_one = queries.dim() == inputs.dim()
+        outputs = self.network_(particles, queries if is_one else queries[kinds], training=True)
         # Only the example itself is disturbed: it is compared with others as predictions are.
         is_disturbed = self._dropout or self._augmentation
         support = self.network_(particles, own_inputs) if is_disturbed else outputs
@@ -366,7 +374,12 @@ class NeighbourClassifier(PositiveFeatures, ParticleClassifier):
         if batch.log_factor is None:
             # The examples of all processes: who is left out is told by the place.
             outputs = shards.gather(outputs, len(labels)) if is_disturbed else support
-            queries = shards.gather(queries[None], len(labels))[0] if self._augmentation else inputs
+            if not self._augmentation:
+                queries = inputs
+            elif is_one:
+                queries = shards.gather(queries[None], len(labels))[0]
+            else:
+                queries = shards.gather(queries, len(labels))
             log_masses = shards.own(self._left_out_log_masses(outputs, support, queries, batch), dim=1)
             log_correct, probabilities = self._compare_with_classes(log_masses, batch)
         else:
@@ -374,8 +387,10 @@ class NeighbourClassifier(PositiveFeatures, ParticleClassifier):
                 outputs, support, batch.data.teams.slices, batch.data.frequencies
             )
             log_kernel = log_kernel + batch.log_factor
-            if self._augmentation:
-                log_kernel = log_kernel + self._log_input_factor(queries, inputs)
+            if self._augmentation and self.input_weight_:
+                log_input = self._log_input_factor(queries, inputs)
+                assert isinstance(log_input, Tensor)
+                log_kernel = log_kernel + (log_input if is_one else log_input[kinds])
             log_correct, probabilities = self._compare_pairs(log_kernel, batch)
         loss = pnca_loss(log_correct, batch.learns)
         n_correct = (probabilities.mean(dim=0).argmax(dim=1) == shards.own(labels)).sum()
@@ -418,19 +433,34 @@ class NeighbourClassifier(PositiveFeatures, ParticleClassifier):
             return self._positive_log_masses(
                 outputs, support, batch.labels, batch.shown, batch.data.frequencies, batch.data.teams.slices
             )
-        return accelerated.class_log_masses(
-            outputs,
-            support,
-            batch.labels,
-            len(self.classes_),
-            self.bandwidth_,
-            self._particles_of_answers(len(outputs), batch.data.teams.slices),
-            background=self._background_among(len(batch.labels)),
-            log_weights=safe_log(batch.shown),
-            leave_one_out=True,
-            groups=batch.groups,
-            input_factor=self._input_factor(queries, batch.inputs),
-        )
+        log_weights = safe_log(batch.shown)
+
+        def masses(rows: slice, answers: list[slice], factor: accelerated.InputFactor | None) -> Tensor:
+            of_queries = outputs[rows]
+            return accelerated.class_log_masses(
+                of_queries,
+                of_queries if support is outputs else support[rows],
+                batch.labels,
+                len(self.classes_),
+                self.bandwidth_,
+                answers,
+                background=self._background_among(len(batch.labels)),
+                log_weights=log_weights if log_weights.dim() == 1 else log_weights[rows],
+                leave_one_out=True,
+                groups=batch.groups,
+                input_factor=factor,
+            )
+
+        if queries.dim() == batch.inputs.dim():
+            answers = self._particles_of_answers(len(outputs), batch.data.teams.slices)
+            return masses(slice(None), answers, self._input_factor(queries, batch.inputs))
+        # Kinds of particles take turns, and each particle answers on its own.
+        log_masses = outputs.new_empty(len(outputs), len(batch.labels), len(self.classes_))
+        for kind, of_kind in enumerate(queries):
+            rows = slice(kind, None, len(queries))
+            answers = self._particles_of_answers(len(outputs[rows]), [])
+            log_masses[rows] = masses(rows, answers, self._input_factor(of_kind, batch.inputs))
+        return log_masses
 
     def _answers_of_all(self, data: NeighbourData) -> slice:
         """Answers of the particles that see all examples."""
@@ -456,10 +486,11 @@ class NeighbourClassifier(PositiveFeatures, ParticleClassifier):
         return log_kernel + self._log_input_factor(inputs_a, inputs_b)
 
     def _log_input_factor(self, a: Tensor, b: Tensor) -> Tensor | float:
-        """Log of what the distance between inputs (n_a, ...) and (n_b, ...) does to their kernel."""
+        """Log of what the distance between inputs (..., n_a, *) and (n_b, *) does to their kernel."""
         if not self.input_weight_:
             return 0.0
-        a, b = a.flatten(start_dim=1), b.flatten(start_dim=1)
+        n_before = a.dim() - b.dim()
+        a, b = a.flatten(start_dim=n_before + 1), b.flatten(start_dim=1)
         return log_input_factor(a, b, self.input_scale_, self.input_weight_)
 
     def _frequencies(self, like: Tensor) -> Tensor | None:
@@ -517,6 +548,9 @@ class NeighbourClassifier(PositiveFeatures, ParticleClassifier):
 
     def _log_masses(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         """Log kernel mass of each class: (answers, n, c)."""
+        return self._log_masses_of_examples(outputs, inputs) + self._log_familiarity(inputs)[:, None]
+
+    def _log_masses_of_examples(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         if self.kernel == "positive":
             return self._support(outputs).log_masses(self._clouds(outputs, [slice(None)]))
         labels = torch.from_numpy(self.support_labels_).to(outputs.device)

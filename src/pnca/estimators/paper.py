@@ -25,6 +25,7 @@ _MODELS: dict[str, dict[str, Any]] = {
         "expectation": "cross",
         "background": 0.0,
         "input_weight": 0.0,
+        "novelty": False,
         "n_folds": None,
         "scaling": None,
         "solver": "nadam",

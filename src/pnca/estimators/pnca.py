@@ -13,14 +13,15 @@ from torch import Tensor
 
 from pnca.estimators._compat import Interval, StrOptions
 from pnca.estimators.base import Examples
-from pnca.estimators.choosing import MANY_ROWS, ChoosingClassifier, spread_rows
+from pnca.estimators.choosing import MANY_ROWS, MORE_AUGMENTATION, ChoosingClassifier
 from pnca.estimators.neighbour import BACKGROUND, NeighbourClassifier
+from pnca.estimators.novelty import spread_rows
 from pnca.maths.pnca import functional_gradient
 from pnca.maths.scaling import column_scale, common_scale, neighbour_loss
 from pnca.training.folds import Teams
 
-#: Epochs up to a full batch, and with augmentation, which shows something new in each of them.
-_EPOCHS, _EPOCHS_AUGMENTED, _FULL_BATCH = 200, 300, 500
+#: Epochs, up to as many examples as make a full batch.
+_EPOCHS, _FULL_BATCH = 300, 500
 #: Beyond, batches of about this size, and one and a half times as many steps, but not too few epochs.
 _MINIBATCH, _LEAST_EPOCHS = 250, 20
 #: The same with positive features, which are for tens of thousands of examples: 1,200 steps for 60,000.
@@ -65,9 +66,13 @@ class PNCAClassifier(ChoosingClassifier):
         map an input unlike any other onto a familiar point; with a positive weight such an input still
         gets little mass. ``"auto"`` follows from the distances between the training inputs; zero is the
         paper, and all that ``kernel="positive"`` can do.
+    novelty : bool
+        Whether an input loses kernel mass if it has much that the training inputs do not have: if it lies
+        far from the plane along which they vary. Ordinary inputs lose nothing. False is the paper.
     background : float or "auto"
         Kernel mass that belongs to no example and is split among the classes as in the training data.
-        ``"auto"`` trains with .03 and chooses the prediction's out of fold; zero is the paper.
+        ``"auto"`` trains with .03 and chooses the prediction's out of fold, near e^-5 of the mass that an
+        example typically gets; zero is the paper.
     n_feature_blocks : int
         With ``kernel="orthogonal"``, the number of frequencies per latent dimension: the more, the
         nearer to the exact kernel. The paper uses ten. With ``kernel="positive"``, the number of features
@@ -89,9 +94,8 @@ class PNCAClassifier(ChoosingClassifier):
         Replaces the layers: a callable that builds a module, or an instance whose trainable
         layers are drawn anew. It maps (n, ...) to the latent space (n, d).
     max_epochs : int or "auto"
-        Passes over the training data. ``"auto"`` is 200 for up to 500 examples, 300 with augmentation, and
-        fewer for more examples, so that the number of steps stays about the same; but never fewer than 20,
-        or 5 with ``kernel="positive"``.
+        Passes over the training data. ``"auto"`` is 300 for up to 500 examples and fewer for more, so that
+        the number of steps stays about the same; but never fewer than 20, or 5 with ``kernel="positive"``.
     learning_rate : float
         Step size.
     solver : "adam" or "nadam"
@@ -101,8 +105,10 @@ class PNCAClassifier(ChoosingClassifier):
         ``"auto"`` is .2 for images and grows with the number of columns otherwise, from none to one half.
     augmentation : float or "auto"
         For images: how far they are moved, turned and resized at random in training. Strength one means
-        at most a fourteenth of the side, fifteen degrees and a tenth of the size. ``"auto"`` is one for
-        images and zero otherwise: set it to zero where the place or direction of things matters.
+        at most a fourteenth of the side, fifteen degrees and a tenth of the size. ``"auto"`` is zero unless
+        X has images. Of those, every other particle sees strength one and the rest one and a half, and out
+        of fold it is chosen which of them answer, or all (with an even number of particles that answer each
+        on its own; otherwise it is one). Set it to zero where the place or direction of things matters.
     image_shape : tuple of int or None
         (height, width) or with channels, if X has images as rows of numbers; None reads it off X.
     batch_size : int, "auto" or None
@@ -124,8 +130,16 @@ class PNCAClassifier(ChoosingClassifier):
         The labels, in the order of the columns of :meth:`predict_proba`.
     bandwidth_, background_, input_weight_ : float
         What predictions use.
+    novelty_depth_ : float
+        With ``novelty``, by how much the log mass of an input falls whose log residual is 3.5 standard
+        deviations above the typical one: to the background. The residual is the squared distance from the
+        plane through ``input_mean_`` (p,) along ``input_directions_`` (k, p), beside ``input_noise_``;
+        ``typical_residual_`` and ``residual_spread_`` are of training inputs that were held out when a
+        plane was found.
     best_epoch_ : int
         Epochs after which the particles were taken.
+    augmentation_ : tuple of float
+        Strengths of the augmentation of the particles that were kept.
     oof_proba_ : ndarray of shape (n, c)
         Class probabilities of each training example from particles that were not trained on it; with
         ``n_folds`` only, like the next three.
@@ -136,7 +150,7 @@ class PNCAClassifier(ChoosingClassifier):
     folds_ : ndarray of shape (n,)
         The fold of each training example.
     particles_ : ndarray of shape (m, p)
-        The trained parameters.
+        The trained parameters; half as many if one strength of the augmentation was chosen.
     support_embeddings_ : ndarray of shape (m, n, d)
         The training examples in the latent space.
     support_labels_ : ndarray of shape (n,)
@@ -167,6 +181,7 @@ class PNCAClassifier(ChoosingClassifier):
         "kernel": [StrOptions({"exact", "orthogonal", "positive"})],
         "expectation": [StrOptions({"cross", "shared"})],
         "input_weight": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "novelty": ["boolean"],
         "background": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "n_feature_blocks": [Interval(Integral, 1, None, closed="left")],
         "update": [StrOptions({"functional", "independent"})],
@@ -188,6 +203,7 @@ class PNCAClassifier(ChoosingClassifier):
         kernel: str = "exact",
         expectation: str = "shared",
         input_weight: float | str = "auto",
+        novelty: bool = True,
         background: float | str = "auto",
         n_feature_blocks: int = 10,
         update: str = "independent",
@@ -213,6 +229,7 @@ class PNCAClassifier(ChoosingClassifier):
         self.kernel = kernel
         self.expectation = expectation
         self.input_weight = input_weight
+        self.novelty = novelty
         self.background = background
         self.n_feature_blocks = n_feature_blocks
         self.update = update
@@ -240,9 +257,8 @@ class PNCAClassifier(ChoosingClassifier):
     def _max_epochs(self) -> int:
         if self.max_epochs != "auto":
             return int(self.max_epochs)
-        n, epochs = self.n_samples_fit_, _EPOCHS_AUGMENTED if self._augmentation else _EPOCHS
-        least = _LEAST_EPOCHS_OF_MANY if self.kernel == "positive" else _LEAST_EPOCHS
-        return epochs if n <= _FULL_BATCH else max(3 * epochs * _MINIBATCH // (2 * n), least)
+        n, least = self.n_samples_fit_, _LEAST_EPOCHS_OF_MANY if self.kernel == "positive" else _LEAST_EPOCHS
+        return _EPOCHS if n <= _FULL_BATCH else max(3 * _EPOCHS * _MINIBATCH // (2 * n), least)
 
     @property
     def _batch_size(self) -> int | None:
@@ -267,6 +283,12 @@ class PNCAClassifier(ChoosingClassifier):
     @property
     def _augmentation(self) -> float:
         return float(self._is_image) if self.augmentation == "auto" else float(self.augmentation)
+
+    @property
+    def _strengths(self) -> tuple[float, ...]:
+        strength = self._augmentation
+        is_free = self._has_kinds and self.augmentation == "auto" and strength
+        return (strength, MORE_AUGMENTATION * strength) if is_free else (strength,)
 
     def _descent(self, particles: Tensor, gradients: Tensor, teams: Teams, out: Tensor) -> Tensor:
         if self.update == "independent":

@@ -100,8 +100,11 @@ def benchmark_study(
     chosen: Mapping[str, Source] = {name: sources[name] for name in data_sets or sources}
     known = list(CONTENDERS)
     changes: Mapping[str, Mapping[str, Any]] = {}
+    of_images: Mapping[str, bool] = {}
     if choices:
-        changes = {name: given for question in load_questions() for name, given in question.variants.items()}
+        questions = load_questions()
+        changes = {name: given for question in questions for name, given in question.variants.items()}
+        of_images = {name: question.images for question in questions for name in question.variants}
         known = ["PNCA", *changes]
     if unknown := [name for name in options.models or () if name not in known]:
         raise InvalidInputError(f"Unknown models {unknown}; known are {', '.join(known)}.")
@@ -120,6 +123,7 @@ def benchmark_study(
         for draw, source in product(range(n_draws), chosen.values())
         for n, contender in product(_sizes(source, options), contenders)
         if contender.takes_part(source)
+        and of_images.get(contender.name, source.has_images) == source.has_images
     ]
     if not cells:
         sizes = "; ".join(f"{name}: {', '.join(map(str, s.sizes))}" for name, s in chosen.items())

@@ -22,11 +22,14 @@ class Question:
         The default, and the reason for it.
     variants : mapping of str to mapping
         Names of the alternatives, and the arguments that make them.
+    images : bool
+        Whether it is asked about images, or about everything else.
     """
 
     title: str
     answer: str
     variants: Mapping[str, Mapping[str, Any]]
+    images: bool = False
 
 
 def load_questions(folder: Path | None = None) -> list[Question]:
@@ -45,8 +48,10 @@ def load_questions(folder: Path | None = None) -> list[Question]:
     known = set(PNCAClassifier._get_param_names()) - {"random_state", "device"}
     questions, names = [], set()
     for entry in table.get("question", []):
-        if set(entry) != {"title", "answer", "variants"}:
-            raise InvalidInputError("choices.toml: a question has a title, an answer and variants.")
+        if set(entry) - {"images"} != {"title", "answer", "variants"}:
+            raise InvalidInputError(
+                "choices.toml: a question has a title, an answer, variants, and perhaps images = true."
+            )
         for name, changes in entry["variants"].items():
             if unknown := sorted(set(changes) - known):
                 raise InvalidInputError(f"choices.toml: {name}: PNCA has no arguments {unknown}.")

@@ -50,12 +50,13 @@ def out_of_fold_losses(
 
 
 def shrinkage(value: Tensor, reference: float, spread: float) -> Tensor:
-    r"""What it costs to leave a reference value: minus the log density of a log-normal prior.
+    r"""What it costs to leave a reference value: minus the log density of a prior.
 
-    .. math:: \frac{1}{2} \left(\frac{\log v - \log v_0}{\sigma}\right)^2
+    .. math:: \sqrt{1 + u^2} - 1, \quad u = \frac{\log v - \log v_0}{\sigma}
 
     With few held-out examples their likelihood says little, and this keeps a choice near what
-    served well elsewhere; with many it hardly matters.
+    served well elsewhere; with many it hardly matters. Nearby it is a normal law of the logarithm. Far away
+    it costs in proportion only: data that are unlike those elsewhere can have it their way.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def shrinkage(value: Tensor, reference: float, spread: float) -> Tensor:
     reference : float
         The value :math:`v_0` that costs nothing.
     spread : float
-        :math:`\sigma`: a factor of :math:`e^\sigma` costs half a nat.
+        :math:`\sigma`: each further factor of :math:`e^\sigma` costs a nat in the end, less at first.
 
     Returns
     -------
@@ -73,9 +74,34 @@ def shrinkage(value: Tensor, reference: float, spread: float) -> Tensor:
     Examples
     --------
     >>> shrinkage(torch.tensor([1.0, math.e]), reference=1.0, spread=1.0)
-    tensor([0.0000, 0.5000])
+    tensor([0.0000, 0.4142])
     """
-    return ((value.log() - math.log(reference)) / spread).square() / 2
+    return (1 + ((value.log() - math.log(reference)) / spread).square()).sqrt() - 1
+
+
+def posterior_mean(values: Tensor, costs: Tensor) -> float:
+    r"""Geometric mean of candidates, each as likely as its cost says.
+
+    .. math:: \exp \frac{\sum_k e^{-C_k} \log v_k}{\sum_k e^{-C_k}}
+
+    Parameters
+    ----------
+    values : Tensor of any shape
+        Positive candidates :math:`v_k`.
+    costs : Tensor of the same shape
+        Their negative log posterior :math:`C_k`, up to a constant.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> posterior_mean(torch.tensor([1.0, 4.0, 9.0]), torch.tensor([0.0, 0.0, 99.0]))
+    2.0
+    """
+    weights = torch.softmax(-costs.flatten().double(), dim=0)
+    return math.exp(float(weights @ values.flatten().double().log()))
 
 
 def _log_answer(log_masses: Tensor, background: float, log_prior: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from pnca.reports.benchmark.measures import (
     ROTATED_AUGRC,
     Measure,
 )
-from pnca.reports.benchmark.results import ABOUT, PNCA, Place, Results
+from pnca.reports.benchmark.results import ABOUT, IMAGES, PNCA, Place, Results
 from pnca.reports.benchmark.runs import Run, is_gpu, made_by, read_runs
 from pnca.reports.benchmark.targets import NOT_RUN
 from pnca.reports.benchmark.writing import GPU_MARK, bold, folded, listed, marked, mean, seconds
@@ -114,6 +114,8 @@ def _question_page(results: Results, question: Question) -> str:
     lines = [f"### {question.title}", "", question.answer.strip(), ""]
     absent = []
     for data, sizes in results.sizes().items():
+        if question.images != (data == IMAGES):
+            continue
         for i, n in enumerate(sizes):
             name, there = f"{data}, n = {n}", results.models((data, n))
             if not any(variant in there for variant in question.variants):

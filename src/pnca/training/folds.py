@@ -73,11 +73,14 @@ class Teams:
         Particles m of the team that sees all.
     n_per_fold : int
         Particles of each other team.
+    n_kinds : int
+        In how many ways particles are trained: they take turns. Each team has as many of every kind.
     """
 
     folds: NDArray[np.int64] | None
     n_particles: int
     n_per_fold: int = 0
+    n_kinds: int = 1
 
     @property
     def n_folds(self) -> int:
@@ -124,3 +127,12 @@ class Teams:
         """
         sizes = torch.tensor([self.n_particles, *[self.n_per_fold] * self.n_folds])
         return torch.arange(len(sizes)).repeat_interleave(sizes)
+
+    def kinds(self) -> Tensor:
+        """Kind of each particle.
+
+        Returns
+        -------
+        Tensor of shape (particles,)
+        """
+        return torch.arange(self.n_total) % self.n_kinds

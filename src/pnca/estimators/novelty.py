@@ -1,0 +1,90 @@
+"""Inputs that have something the training inputs do not: they lose kernel mass."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pnca.estimators.base import Examples
+from pnca.maths.novelty import (
+    Plane,
+    held_out_log_residuals,
+    log_familiarity,
+    log_residuals,
+    plane_through,
+    typical_log_residual,
+)
+
+#: Rows, and numbers in them, that are enough to find the plane.
+_MANY_ROWS, _MANY_NUMBERS = 1000, 2**24
+#: Folds where the model has none.
+_FOLDS = 5
+#: Rows whose residuals are computed at once.
+_ROWS_AT_ONCE = 4096
+
+
+class NoveltyFactor:
+    """What neighbour classifiers know of the plane along which their training inputs vary."""
+
+    novelty: bool = False
+    input_mean_: NDArray[np.float32]
+    input_directions_: NDArray[np.float32]
+    input_noise_: float
+    typical_residual_: float
+    residual_spread_: float
+    novelty_depth_: float
+
+    def _set_plane(self, examples: Examples, folds: NDArray[np.int64] | None) -> Tensor:
+        """Find the plane; return the log residual of each training input (n,), itself held out."""
+        inputs = torch.from_numpy(examples.inputs).flatten(start_dim=1)
+        picked = spread_rows(len(inputs), min(_MANY_ROWS, max(2, _MANY_NUMBERS // inputs.shape[1])))
+        points = inputs[picked].double()
+        folds = _deal(examples) if folds is None else folds
+        plane = plane_through(points)
+        held_out = held_out_log_residuals(points, torch.from_numpy(folds)[picked])
+        typical, spread = typical_log_residual(held_out)
+        self.input_mean_, self.input_directions_ = (a.float().numpy() for a in plane[:2])
+        self.input_noise_ = plane.noise
+        self.typical_residual_, self.residual_spread_ = float(typical), float(spread)
+        # Those that were not picked are held out already.
+        residuals = torch.cat(
+            [log_residuals(some.double(), plane) for some in torch.split(inputs, _ROWS_AT_ONCE)]
+        )
+        residuals[picked] = held_out
+        return residuals
+
+    def _set_depth(self, typical_mass: float, background: float) -> None:
+        """How far mass may fall: to the background, at a residual that is foreign."""
+        self.novelty_depth_ = max(0.0, math.log(typical_mass) - math.log(background))
+
+    def _log_familiarity_of(self, residuals: Tensor) -> Tensor:
+        return log_familiarity(residuals, self.typical_residual_, self.residual_spread_, self.novelty_depth_)
+
+    def _log_familiarity(self, inputs: Tensor) -> Tensor:
+        """Log of what the novelty of scaled inputs (n, ...) leaves of their kernel mass: (n,)."""
+        if not self.novelty:
+            return inputs.new_zeros(len(inputs))
+        centre, directions = (
+            torch.from_numpy(a).to(inputs) for a in (self.input_mean_, self.input_directions_)
+        )
+        plane = Plane(centre, directions, self.input_noise_)
+        return self._log_familiarity_of(log_residuals(inputs.flatten(start_dim=1), plane))
+
+
+def _deal(examples: Examples) -> NDArray[np.int64]:
+    """Folds where the model has none: those who belong together stay together."""
+    n = len(examples.labels)
+    groups = np.arange(n) if examples.groups is None else examples.groups
+    n_groups = int(groups.max()) + 1
+    folds: NDArray[np.int64] = np.random.RandomState(0).permutation(n_groups)[groups] % min(_FOLDS, n_groups)
+    return folds
+
+
+def spread_rows(n: int, n_picked: int) -> Tensor:
+    """Rows at random, always the same: at most ``n_picked`` of n. The order of a file may mean something."""
+    picked = np.random.RandomState(0).permutation(n)[:n_picked]
+    return torch.from_numpy(np.sort(picked))
