@@ -22,11 +22,11 @@ from pnca.evaluation import (
 from records import Record
 
 SIZES = (100, 400, 1000, 4000, 10_000, 60_000)
-#: At the last size: all examples each other's neighbours at every step; and features instead of pairs.
+#: At the last size: features instead of pairs; and all examples each other's neighbours at every step.
 OTHERS: dict[str, dict[str, Any]] = {
-    "all examples at every step": {"batch_size": None, "max_epochs": 200, "n_folds": None},
     "positive features": {"kernel": "positive"},
     "positive features, 50 blocks": {"kernel": "positive", "n_feature_blocks": 50},
+    "all examples at every step": {"batch_size": None, "max_epochs": 100, "n_folds": None},
 }
 
 

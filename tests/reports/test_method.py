@@ -4,6 +4,7 @@ The default is better than its variants in every measure and by the same in ever
 otherwise.
 """
 
+import math
 import re
 from importlib.resources import files
 
@@ -14,7 +15,7 @@ from pnca.estimators import PNCAClassifier, choosing, neighbour, paper_settings
 from pnca.estimators import pnca as estimator
 from pnca.exceptions import InvalidInputError
 from pnca.experiments.choices import load_questions
-from pnca.maths import kernels
+from pnca.maths import kernels, novelty
 from pnca.reports.method import write_method
 from pnca.training import augmentation
 
@@ -241,12 +242,16 @@ BATCHES = (estimator._MINIBATCH, estimator._LEAST_EPOCHS)
     [
         (neighbour.BACKGROUND, 0.03, "a background of .03"),
         (ends(choosing._BANDWIDTHS), (1 / 4, 32), "from a quarter of `bandwidth` to 32"),
-        (ends(choosing._BACKGROUNDS), (1 / 16, 8), "a sixteenth of .03 to eight times"),
+        (ends(choosing._BACKGROUNDS), (1 / 16, 16), "a sixteenth of the reference to sixteen times"),
+        (choosing._BACKGROUND_SHARE, math.exp(-5), "is e⁻⁵ of the mass that an example typically gets"),
         (choosing._CHECKPOINTS, (1 / 30, 1 / 10, 1 / 3, 1), "after 1/30, 1/10, 1/3 and all of the epochs"),
-        (SPREADS, (1, 0.7, 2), r"with $\sigma_v$ = 1, .7 and 2"),
+        (SPREADS, (0.35, 1, 2), r"with $\sigma_v$ = .35, 1 and 2"),
+        ((novelty.SHARE, novelty._HIGH), (0.97, 0.95), "97 % of their variance"),
+        ((novelty.FAMILIAR, novelty.FOREIGN), (1, 1 + 2.5), r"\frac{z(x) - 1}{2.5}"),
+        (choosing.MORE_AUGMENTATION, 1.5, "moved one and a half times as far"),
         (choosing._SHARE_IN_FOLDS, 1 / 2, "⌈m/2⌉ particles do not see that fold"),
         ((kernels.INPUT_DECAY, kernels.FEW_COLUMNS), (8, 25), r"\frac{8 D}{D + 25}"),
-        (FULL, (500, 200), "Up to 500 examples make one batch and get 200 epochs"),
+        (FULL, (500, 300), "Up to 500 examples make one batch and get 300 epochs"),
         (
             BATCHES,
             (250, 20),
@@ -277,9 +282,23 @@ def test_prose__dropout_is_that_of_the_code(prose, shape, expected):
 def test_prose__what_it_says_of_the_paper_is_so(prose):
     settings = paper_settings("PNCA")
     assert (settings["background"], settings["input_weight"], settings["expectation"]) == (0, 0, "cross")
-    assert "has neither background nor input factor" in prose
+    assert settings["novelty"] is False
+    assert "has neither background nor these two factors" in prose
 
 
 def test_prose__names_a_question_that_exists(prose):
     (title,) = re.findall(r"under \*(.*?)\* have them", prose)
     assert title in [question.title for question in QUESTIONS]
+
+
+# Questions about images
+
+
+def test_questions__about_images_are_answered_on_images_and_others_elsewhere(tmp_path):
+    (about_images,) = (question for question in QUESTIONS if question.images)
+    models = ["PNCA", *FIRST.variants, *about_images.variants]
+    text = written(tmp_path, places=[MNIST, ("MNIST images", 100)], models=models)
+    (table,) = tables(section(text, f"### {about_images.title}"))
+    assert [row["variant"] for row in table] == ["**PNCA**", *about_images.variants]
+    assert "**MNIST images, n = 100**" in section(text, f"### {about_images.title}")
+    assert "MNIST images" not in section(text, f"### {FIRST.title}")
