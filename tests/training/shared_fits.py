@@ -55,6 +55,15 @@ CASES = {
 RANDOM_CASES = {
     "PNCA dropout": {"name": "PNCA", "n_folds": 3, "dropout": 0.3, "max_epochs": 10},
     "PNCA images": {"name": "PNCA", "n_folds": 3, "images": True, "max_epochs": 10},
+    "PNCA images, two kinds": {"name": "PNCA", "n_folds": 2, "n_particles": 4, "images": True, **TINY},
+    "PNCA images, two kinds in tiles": {
+        "name": "PNCA",
+        "n_folds": 2,
+        "n_particles": 4,
+        "images": True,
+        "in_tiles": True,
+        **TINY,
+    },
     "PNCA images, tiny batches": {"name": "PNCA shared", "images": True, **TINY},
     "Ensemble dropout": {"name": "Ensemble", "dropout": 0.3, "max_epochs": 10},
     "no seed": {"name": "PNCA", "n_folds": 3, "random_state": None, "max_epochs": 4},

@@ -398,12 +398,14 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
 
     def _augmented(self, inputs: Tensor, n_kinds: int = 1) -> Tensor:
         """Training inputs (n, ...) as this step sees them; (kinds, n, ...) if kinds of particles differ."""
-        strengths = self._strengths[:n_kinds]
-        if not (self._augmentation and len(inputs)):  # a process's share of a batch may be empty
+        if not self._augmentation:
             return inputs
-        if len(strengths) == 1:
-            return augment(inputs, self._image, strengths[0])
-        return torch.stack([augment(inputs, self._image, strength) for strength in strengths])
+        moved = [
+            # A process's share of a batch may be empty.
+            augment(inputs, self._image, strength) if len(inputs) else inputs
+            for strength in self._strengths[:n_kinds]
+        ]
+        return moved[0] if len(moved) == 1 else torch.stack(moved)
 
     @property
     def _strengths(self) -> tuple[float, ...]:
