@@ -444,6 +444,19 @@ def test_novelty__takes_an_input_off_the_plane_to_the_class_shares(name, flat):
     assert np.abs(confident.predict_proba(X) - model.predict_proba(X)).mean() < 0.05
 
 
+def test_novelty__can_be_switched_off_after_the_fit_but_not_on(flat):
+    X, y = flat
+    model = make("PNCA", max_epochs=2).fit(X, y)
+    away = far_off_the_plane(X, 3.0)
+    assert (
+        model.set_params(novelty=False).evidence(away).min()
+        > model.set_params(novelty=True).evidence(away).max()
+    )
+    without = make("PNCA", max_epochs=2, novelty=False).fit(X, y).set_params(novelty=True)
+    with pytest.raises(InvalidInputError, match="novelty was set to True after the fit; fit again"):
+        without.predict(X)
+
+
 def test_novelty__leaves_ordinary_inputs_alone(flat):
     X, y = flat
     model = make("PNCA", max_epochs=10).fit(X[:40], y[:40])

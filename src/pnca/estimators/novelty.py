@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pnca.estimators.base import Examples
+from pnca.exceptions import InvalidInputError
 from pnca.maths.novelty import (
     Plane,
     held_out_log_residuals,
@@ -68,6 +69,8 @@ class NoveltyFactor:
         """Log of what the novelty of scaled inputs (n, ...) leaves of their kernel mass: (n,)."""
         if not self.novelty:
             return inputs.new_zeros(len(inputs))
+        if not hasattr(self, "novelty_depth_"):
+            raise InvalidInputError("novelty was set to True after the fit; fit again.")
         centre, directions = (
             torch.from_numpy(a).to(inputs) for a in (self.input_mean_, self.input_directions_)
         )
