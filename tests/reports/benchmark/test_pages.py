@@ -192,3 +192,16 @@ def test_losses__one_draw_decides_nothing(tmp_path):
     text = section(document(tmp_path, places=SMALL, models=FEW, draws=[0]), "## Where PNCA loses")
     (counts,) = tables(text)
     assert {cell for row in counts for heading, cell in row.items() if heading != "measure"} == {"0"}
+
+
+def test_ranks__at_one_size_are_of_all_who_were_there(tmp_path):
+    # The forest has fits at the size that is shown first only.
+    first = cells(places=[("digits", 100), ("wine", 50)], models=["PNCA", "k-NN", "random forest"])
+    other = cells(places=[("digits", 200)], models=["PNCA", "k-NN"])
+    given = run(tmp_path / "run", [*first, *other])
+    text = write_benchmark([given], tmp_path / "benchmark.md").read_text(encoding="utf-8")
+    page = section(text, "## Mean ranks")
+    assert "at one number of training examples: digits 100 and wine 50." in page
+    everywhere, at_first = tables(page)
+    assert {row["model"] for row in everywhere} == {"**PNCA**", "k-NN"}
+    assert {row["model"] for row in at_first} == {"**PNCA**", "k-NN", "random forest"}

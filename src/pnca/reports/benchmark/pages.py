@@ -104,6 +104,15 @@ def ranks_page(results: Results) -> str:
     if left_out:
         lines += [f"Left out for want of fits: {listed(sorted(left_out, key=CONTENDERS.index))}.", ""]
     lines += [_rank_table(results, places, models), ""]
+    first, there = results.ranked(first_size_only=True)
+    if len(there) > len(models):
+        sizes = listed([f"{data} {n}" for data, n in first])
+        lines += [
+            f"More of them have fits at one number of training examples: {sizes}. Ranked there alone:",
+            "",
+            _rank_table(results, first, there),
+            "",
+        ]
     images = [place for place in results.places if place[0] == IMAGES and PNCA in results.models(place)]
     takers = [model for model in results.models(*images) if model not in TRIVIAL] if images else []
     if len(takers) > 1:

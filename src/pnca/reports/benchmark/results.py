@@ -134,9 +134,14 @@ class Results:
         ranks = np.mean([np.mean(given, axis=0) for given in by_data.values()], axis=0)
         return dict(zip(models, map(float, ranks), strict=True))
 
-    def ranked(self) -> tuple[list[Place], list[str]]:
-        """Where PNCA took part and all could, and the classifiers that took part in all of it."""
-        places = [p for p in self.places if p[0] != IMAGES and PNCA in self.models(p)]
+    def ranked(self, *, first_size_only: bool = False) -> tuple[list[Place], list[str]]:
+        """Where PNCA took part and all could, and the classifiers that took part in all of it.
+
+        Everywhere, or at the size of each data set that is shown first.
+        """
+        first = {(data, sizes[0]) for data, sizes in self.sizes().items()}
+        wanted = [p for p in self.places if p in first] if first_size_only else self.places
+        places = [p for p in wanted if p[0] != IMAGES and PNCA in self.models(p)]
         return places, [m for m in self.models(*places) if m not in TRIVIAL] if places else []
 
     def _own_score(self, place: Place, model: str) -> str:

@@ -152,9 +152,9 @@ def _above_the_trivial(results: Results, place: Place) -> Finding:
     )
 
 
-def _first_in_rank(results: Results, measure: Measure) -> Finding:
+def _first_in_rank(results: Results, measure: Measure, *, first_size_only: bool) -> Finding:
     """The lowest mean rank over all data sets that have the measure; with fewer data sets it is not run."""
-    places, models = results.ranked()
+    places, models = results.ranked(first_size_only=first_size_only)
     ranks = results.mean_ranks(places, models, measure)
     if not {data for data, _ in places}.issuperset(_RANKED) or PNCA not in ranks:
         return Finding()
@@ -233,7 +233,9 @@ def findings(results: Results) -> dict[str, list[tuple[str, str, Finding]]]:
         (text, str(sizes[0]) if sizes else NOTHING, test(results, covid)) for text, test in _ON_COVID.items()
     ]
     found["Over data sets"] = [
-        (text, NOTHING, _first_in_rank(results, measure)) for text, measure in _OVERALL.items()
+        (f"{text}{where}", NOTHING, _first_in_rank(results, measure, first_size_only=alone))
+        for where, alone in (("", False), (", at the size shown first", True))
+        for text, measure in _OVERALL.items()
     ]
     return found
 
