@@ -152,7 +152,7 @@ def test_oof__equals_the_equation_on_the_embeddings(expectation, weight, factor,
             latent = reference.expected_kernel(team[:, i : i + 1], team, model.bandwidth_).numpy()  # (1, n)
         near = np.exp(model.input_weight_ * (1 - ((x[i] - x) ** 2).sum(axis=1) / model.input_scale_))
         residual = held_out_log_residuals(torch.from_numpy(x), torch.from_numpy(model.folds_))[i]
-        z = (residual.item() - model.typical_residual_) / model.residual_spread_
+        z = (residual.item() - model.typical_log_residual_) / model.log_residual_spread_
         familiar = np.exp(-model.novelty_depth_ * max(0, (z - 1) / 2.5) ** 2)
         K = latent * near * familiar * weights * others * 40 / others.sum()
         S = np.stack([K[:, y == c].sum(axis=1) for c in range(2)], axis=1)
@@ -421,6 +421,29 @@ def test_groups__follow_their_examples_into_batches(noisy, monkeypatch):
 def far_off_the_plane(X, by):
     """Inputs that have something the others lack: a column that is nearly constant there."""
     return X + by * np.array([0, 0, 1], dtype=X.dtype)
+
+
+def test_novelty__of_very_wide_inputs_is_found_from_a_few(monkeypatch):
+    monkeypatch.setattr("pnca.estimators.novelty._MANY_NUMBERS", 100)
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(60, 40)).astype(np.float32), np.arange(60) % 2
+    model = make("PNCA", max_epochs=1).fit(X, y)
+    assert len(model.input_directions_) < 20
+    assert np.isfinite(model.evidence(X)).all()
+
+
+def test_novelty__is_known_where_almost_all_examples_are_of_one_group():
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(60, 4)).astype(np.float32), np.arange(60) % 2
+    groups = np.r_[np.zeros(58, dtype=int), 1, 1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pnca.estimators.novelty._MANY_ROWS", 20)
+        patch.setattr(
+            "pnca.estimators.novelty.spread_rows", lambda n, k: torch.arange(min(n, k))
+        )  # of the large group alone
+        model = make("PNCA", max_epochs=1, n_folds=2).fit(X, y, groups=groups)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert np.isfinite(model.oof_evidence_).all()
 
 
 @pytest.fixture

@@ -35,7 +35,8 @@ def written(folder, *arguments, **options):
 def whole(tmp_path_factory):
     """The document on every variant, in a folder that it has to make."""
     folder = tmp_path_factory.mktemp("whole")
-    given = run(folder / "run", cells(places=[MNIST, CANCER], models=["PNCA", *VARIANTS]), study="choices")
+    places = [MNIST, CANCER, ("MNIST images", 100)]
+    given = run(folder / "run", cells(places=places, models=["PNCA", *VARIANTS]), study="choices")
     return write_method([given], folder / "docs" / "method.md")
 
 
@@ -302,3 +303,9 @@ def test_questions__about_images_are_answered_on_images_and_others_elsewhere(tmp
     assert [row["variant"] for row in table] == ["**PNCA**", *about_images.variants]
     assert "**MNIST images, n = 100**" in section(text, f"### {about_images.title}")
     assert "MNIST images" not in section(text, f"### {FIRST.title}")
+
+
+def test_questions__about_images_are_not_run_without_images(tmp_path):
+    (about_images,) = (question for question in QUESTIONS if question.images)
+    text = section(written(tmp_path, places=[MNIST], models=["PNCA", "cross"]), f"### {about_images.title}")
+    assert f"On MNIST images not run: {'; '.join(about_images.variants)}." in text

@@ -86,8 +86,12 @@ class ChoosingClassifier(NeighbourClassifier):
 
     @property
     def _has_kinds(self) -> bool:
-        """Whether there can be kinds of particles: each must answer on its own, and folds tell them apart."""
-        return self.expectation == "shared" and self.n_folds is not None and self.n_particles % 2 == 0
+        """Whether there can be kinds of particles: each must answer on its own, and folds tell them apart.
+
+        One of the kinds alone must still be particles that can disagree.
+        """
+        can_be_halved = self.n_particles >= 4 and self.n_particles % 2 == 0
+        return self.expectation == "shared" and self.n_folds is not None and can_be_halved
 
     def _snapshots(
         self, epoch: int, particles: Tensor, data: TrainingData, *, is_last: bool = False
@@ -99,12 +103,12 @@ class ChoosingClassifier(NeighbourClassifier):
         return [Snapshot(epoch, particles[data.teams.full].clone(), torch.cat(embeddings, dim=1))]
 
     def _keep(self, trained: Tensor, snapshots: list[Snapshot], examples: Examples, teams: Teams) -> None:
-        self.best_epoch_, self.augmentation_ = len(self.history_["loss"]), self._strengths[:1]
+        self.best_epoch_, self.augmentation_ = len(self.history_["loss"]), self._strengths
         residuals = self._set_plane(examples, teams.folds) if self.novelty else None
         if snapshots and teams.folds is not None:
             trained = self._choose(snapshots, examples, teams, residuals)
         elif self.novelty:
-            # No mass is known that held-out examples get; all together they give at most this.
+            # No mass is known that held-out examples get; as near as their neighbours all would give this.
             self._set_depth(len(examples.labels), self.background_ or BACKGROUND)
         super()._keep(trained, snapshots, examples, teams)
 

@@ -49,6 +49,7 @@ from pnca.maths.pnca import (
 from pnca.training.batches import Indices, partnered_batches
 from pnca.training.devices import resolve_device
 from pnca.training.folds import Teams
+from pnca.training.shards import Shards
 from pnca.training.steps import Evaluation
 
 if TYPE_CHECKING:
@@ -149,7 +150,8 @@ class NeighbourClassifier(NoveltyFactor, PositiveFeatures, ParticleClassifier):
 
         A density-like score: with the exact kernel and with positive features it falls as the embedding of
         an input moves away from those of all training examples, which the class probabilities alone do not
-        show. With the paper's random features it settles at the level of their error instead.
+        show. With the paper's random features it settles at the level of their error instead. With
+        ``novelty`` it also falls as an input moves away from the plane along which training inputs vary.
 
         Parameters
         ----------
@@ -344,20 +346,18 @@ class NeighbourClassifier(NoveltyFactor, PositiveFeatures, ParticleClassifier):
             labels=labels,
             groups=groups,
             shown=shown,
-            log_factor=None if by_class else self._log_factor(inputs, shown, groups, data),
+            log_factor=None if by_class else self._log_factor(inputs, shown, groups, data.shards),
             learns=data.shards.own(learns, dim=-1),
             n_answers=n_answers,
             data=data,
         )
 
-    def _log_factor(
-        self, inputs: Tensor, shown: Tensor, groups: Tensor | None, data: NeighbourData
-    ) -> Tensor:
+    def _log_factor(self, inputs: Tensor, shown: Tensor, groups: Tensor | None, shards: Shards) -> Tensor:
         """Log of what the kernel of each two examples is multiplied by, whatever the particles."""
-        rows = data.shards.own(torch.arange(len(inputs), device=inputs.device))
+        rows = shards.own(torch.arange(len(inputs), device=inputs.device))
         log_factor = safe_log(shown)[..., None, :].expand(*shown.shape[:-1], len(rows), -1)
         if not self._augmentation:
-            log_factor = log_factor + self._log_input_factor(data.shards.own(inputs), inputs)
+            log_factor = log_factor + self._log_input_factor(shards.own(inputs), inputs)
         return leave_one_out(log_factor, groups, rows)
 
     def _evaluate(self, particles: Tensor, batch: NeighbourBatch) -> Evaluation:
@@ -374,12 +374,12 @@ class NeighbourClassifier(NoveltyFactor, PositiveFeatures, ParticleClassifier):
         if batch.log_factor is None:
             # The examples of all processes: who is left out is told by the place.
             outputs = shards.gather(outputs, len(labels)) if is_disturbed else support
-            if not self._augmentation:
-                queries = inputs
-            elif is_one:
-                queries = shards.gather(queries[None], len(labels))[0]
+            if self._augmentation and self.input_weight_:
+                moved = (queries[None] if is_one else queries).flatten(start_dim=2)
+                moved = shards.gather(moved, len(labels)).reshape(len(moved), *inputs.shape)
+                queries = moved[0] if is_one else moved
             else:
-                queries = shards.gather(queries, len(labels))
+                queries = inputs
             log_masses = shards.own(self._left_out_log_masses(outputs, support, queries, batch), dim=1)
             log_correct, probabilities = self._compare_with_classes(log_masses, batch)
         else:

@@ -20,12 +20,10 @@ from pnca.maths.novelty import (
     typical_log_residual,
 )
 
-#: Rows, and numbers in them, that are enough to find the plane.
-_MANY_ROWS, _MANY_NUMBERS = 1000, 2**24
+#: Rows, and numbers in them, that are enough to find the plane; but not so few that none can be held out.
+_MANY_ROWS, _MANY_NUMBERS, _FEWEST_ROWS = 1000, 2**24, 20
 #: Folds where the model has none.
 _FOLDS = 5
-#: Rows whose residuals are computed at once.
-_ROWS_AT_ONCE = 4096
 
 
 class NoveltyFactor:
@@ -35,26 +33,27 @@ class NoveltyFactor:
     input_mean_: NDArray[np.float32]
     input_directions_: NDArray[np.float32]
     input_noise_: float
-    typical_residual_: float
-    residual_spread_: float
+    typical_log_residual_: float
+    log_residual_spread_: float
     novelty_depth_: float
 
     def _set_plane(self, examples: Examples, folds: NDArray[np.int64] | None) -> Tensor:
         """Find the plane; return the log residual of each training input (n,), itself held out."""
         inputs = torch.from_numpy(examples.inputs).flatten(start_dim=1)
-        picked = spread_rows(len(inputs), min(_MANY_ROWS, max(2, _MANY_NUMBERS // inputs.shape[1])))
+        n_rows = min(_MANY_ROWS, max(_FEWEST_ROWS, _MANY_NUMBERS // inputs.shape[1]))
+        picked = spread_rows(len(inputs), n_rows)
         points = inputs[picked].double()
-        folds = _deal(examples) if folds is None else folds
+        of_points = torch.from_numpy(_deal(examples) if folds is None else folds)[picked]
+        if len(set(of_points.tolist())) < 2:  # one group may have almost all
+            of_points = torch.arange(len(points)) % _FOLDS
         plane = plane_through(points)
-        held_out = held_out_log_residuals(points, torch.from_numpy(folds)[picked])
+        held_out = held_out_log_residuals(points, of_points)
         typical, spread = typical_log_residual(held_out)
         self.input_mean_, self.input_directions_ = (a.float().numpy() for a in plane[:2])
         self.input_noise_ = plane.noise
-        self.typical_residual_, self.residual_spread_ = float(typical), float(spread)
+        self.typical_log_residual_, self.log_residual_spread_ = float(typical), float(spread)
         # Those that were not picked are held out already.
-        residuals = torch.cat(
-            [log_residuals(some.double(), plane) for some in torch.split(inputs, _ROWS_AT_ONCE)]
-        )
+        residuals = torch.cat([log_residuals(some.double(), plane) for some in torch.split(inputs, n_rows)])
         residuals[picked] = held_out
         return residuals
 
@@ -63,7 +62,9 @@ class NoveltyFactor:
         self.novelty_depth_ = max(0.0, math.log(typical_mass) - math.log(background))
 
     def _log_familiarity_of(self, residuals: Tensor) -> Tensor:
-        return log_familiarity(residuals, self.typical_residual_, self.residual_spread_, self.novelty_depth_)
+        return log_familiarity(
+            residuals, self.typical_log_residual_, self.log_residual_spread_, self.novelty_depth_
+        )
 
     def _log_familiarity(self, inputs: Tensor) -> Tensor:
         """Log of what the novelty of scaled inputs (n, ...) leaves of their kernel mass: (n,)."""

@@ -46,7 +46,7 @@ class PNCAClassifier(ChoosingClassifier):
     Parameters
     ----------
     n_particles : int
-        Number of networks m.
+        Number of networks m; of images half of them may be kept in the end (``augmentation``).
     n_components : int
         Dimension d of the latent space; ignored if ``module`` is given.
     bandwidth : float
@@ -82,7 +82,7 @@ class PNCAClassifier(ChoosingClassifier):
         gradients over the particles.
     n_folds : int or None
         Number of folds. None fits no particles besides the m: ``background="auto"`` is then .03, the
-        bandwidth stays, and the last epoch counts.
+        bandwidth stays, the last epoch counts, and ``novelty`` takes log(n / background) for its depth.
     scaling : "auto", "columns", "common" or None
         How inputs are put on a scale. ``"columns"`` centres each column and divides it by its spread, as
         tables need; ``"common"`` divides all by one spread, as pixels and spectra need. ``"auto"`` takes
@@ -107,8 +107,9 @@ class PNCAClassifier(ChoosingClassifier):
         For images: how far they are moved, turned and resized at random in training. Strength one means
         at most a fourteenth of the side, fifteen degrees and a tenth of the size. ``"auto"`` is zero unless
         X has images. Of those, every other particle sees strength one and the rest one and a half, and out
-        of fold it is chosen which of them answer, or all (with an even number of particles that answer each
-        on its own; otherwise it is one). Set it to zero where the place or direction of things matters.
+        of fold it is chosen which of them answer, or all (with an even number of at least four particles that
+        answer each on its own; otherwise it is one). Set it to zero where the place or direction of things
+        matters.
     image_shape : tuple of int or None
         (height, width) or with channels, if X has images as rows of numbers; None reads it off X.
     batch_size : int, "auto" or None
@@ -134,8 +135,8 @@ class PNCAClassifier(ChoosingClassifier):
         With ``novelty``, by how much the log mass of an input falls whose log residual is 3.5 standard
         deviations above the typical one: to the background. The residual is the squared distance from the
         plane through ``input_mean_`` (p,) along ``input_directions_`` (k, p), beside ``input_noise_``;
-        ``typical_residual_`` and ``residual_spread_`` are of training inputs that were held out when a
-        plane was found.
+        ``typical_log_residual_`` and ``log_residual_spread_`` are of training inputs that were held out
+        when a plane was found.
     best_epoch_ : int
         Epochs after which the particles were taken.
     augmentation_ : tuple of float
@@ -158,7 +159,8 @@ class PNCAClassifier(ChoosingClassifier):
     class_features_ : ndarray of shape (m, c, f), or (1, c, f) with ``expectation="cross"``
         With ``kernel="positive"``, the log sum of the features of each class. Beside the particles it
         is all that predictions need of the training data, with the places of the features in the
-        latent space, ``places_`` (m, f, d), and their log weights, ``place_scales_`` (m, f).
+        latent space, ``places_`` (m, f, d), their log weights, ``place_scales_`` (m, f), and the plane of
+        ``novelty``.
     class_prior_ : ndarray of shape (c,)
         Weighted share of each class in the training data.
     history_ : dict

@@ -133,7 +133,7 @@ def log_input_factor(a: Tensor, b: Tensor, scale: Tensor | float, weight: float)
 
     Parameters
     ----------
-    a : Tensor of shape (n_a, p)
+    a : Tensor of shape (..., n_a, p)
         Inputs :math:`x`.
     b : Tensor of shape (n_b, p)
         Inputs :math:`x'`.
@@ -144,7 +144,7 @@ def log_input_factor(a: Tensor, b: Tensor, scale: Tensor | float, weight: float)
 
     Returns
     -------
-    Tensor of shape (n_a, n_b)
+    Tensor of shape (..., n_a, n_b)
 
     Examples
     --------

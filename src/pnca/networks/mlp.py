@@ -54,7 +54,7 @@ class MLP:
         return torch.cat(parts, dim=1)
 
     def __call__(self, particles: Tensor, inputs: Tensor, *, training: bool = False) -> Tensor:
-        """Run every particle on every input: (m, p), (n, n_in) -> (m, n, n_out)."""
+        """Run every particle on every input, or on its own: (m, p), ([m,] n, n_in) -> (m, n, n_out)."""
         hidden = inputs.expand(particles.shape[0], -1, -1)
         if training and self.dropout:
             hidden = drop(hidden, self.dropout)

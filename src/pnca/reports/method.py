@@ -123,6 +123,8 @@ def _question_page(results: Results, question: Question) -> str:
                 continue
             table = _table(results, (data, n), [PNCA, *question.variants]) + "\n"
             lines.append(folded(name, table) if i else f"**{name}**\n\n{table}")
+    if question.images and IMAGES not in results.sizes():
+        absent.append(IMAGES)
     if absent:
         lines += [f"On {listed(absent)} {NOT_RUN}: {'; '.join(question.variants)}.", ""]
     return "\n".join(lines)
