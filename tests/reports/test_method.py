@@ -61,7 +61,8 @@ def test_document__begins_with_the_prose_and_has_every_question(whole):
 
 def test_document__a_second_one_is_the_same(whole, tmp_path):
     first = whole.read_bytes()
-    given = run(tmp_path / "run", cells(places=[MNIST, CANCER], models=["PNCA", *VARIANTS]), study="choices")
+    places = [MNIST, CANCER, ("MNIST images", 100)]
+    given = run(tmp_path / "run", cells(places=places, models=["PNCA", *VARIANTS]), study="choices")
     again = write_method([given], tmp_path / "method.md").read_bytes()
     assert again == first.replace(whole.as_posix().encode(), (tmp_path / "method.md").as_posix().encode())
 
