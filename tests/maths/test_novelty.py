@@ -13,8 +13,8 @@ from pnca.maths.novelty import (
     held_out_log_residuals,
     log_familiarity,
     log_residuals,
+    novelty_depth,
     plane_through,
-    typical_log_mass,
     typical_log_residual,
 )
 from scenarios import cloud
@@ -108,15 +108,13 @@ def test_log_familiarity__leaves_the_familiar_alone_and_takes_the_foreign_to_the
     assert found[5] < -1000
 
 
-def test_typical_log_mass__is_the_median_of_the_mean_over_particles():
-    for n in (1, 4, 5):
-        masses = torch.rand(3, n, 2, generator=torch.Generator().manual_seed(n))
-        expected = masses.sum(dim=2).mean(dim=0).log().quantile(0.5)
-        torch.testing.assert_close(typical_log_mass(masses.log()), expected)
-
-
 def test_plane__is_a_plain_triple():
     centre, directions, noise = Plane(torch.zeros(2), torch.zeros(0, 2), 0.5)
     assert log_residuals(torch.tensor([[3.0, 4.0]]), Plane(centre, directions, noise)).exp() == pytest.approx(
         25.5
     )
+
+
+def test_novelty_depth__is_from_typical_mass_to_the_background_and_never_up():
+    assert novelty_depth(3.0, 0.03) == pytest.approx(math.log(100))
+    assert novelty_depth(0.01, 0.03) == 0

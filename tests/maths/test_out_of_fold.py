@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scenarios
-from pnca.maths.out_of_fold import out_of_fold_losses, posterior_mean, shrinkage
+from pnca.maths.out_of_fold import out_of_fold_losses, posterior_mean, shrinkage, typical_log_mass
 
 PRIOR = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 BACKGROUNDS = torch.tensor([0.01, 0.1, 1.0, 10.0], dtype=torch.float64)
@@ -99,3 +99,10 @@ def test_posterior_mean__is_the_mean_of_the_logarithms_by_likelihood():
 
 def test_posterior_mean__of_candidates_that_cost_much_is_the_cheapest():
     assert posterior_mean(torch.tensor([3.0, 9.0]), torch.tensor([1e5, 1e5 + 200])) == pytest.approx(3.0)
+
+
+def test_typical_log_mass__is_the_median_of_the_mean_over_particles():
+    for n in (1, 4, 5):
+        masses = torch.rand(3, n, 2, generator=torch.Generator().manual_seed(n))
+        expected = masses.sum(dim=2).mean(dim=0).log().quantile(0.5)
+        torch.testing.assert_close(typical_log_mass(masses.log()), expected)

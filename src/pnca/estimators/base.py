@@ -396,14 +396,14 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """Scale inputs (n, ...) like those of the training."""
         return inputs
 
-    def _augmented(self, inputs: Tensor, n_kinds: int = 1) -> Tensor:
+    def _augmented(self, inputs: Tensor) -> Tensor:
         """Training inputs (n, ...) as this step sees them; (kinds, n, ...) if kinds of particles differ."""
         if not self._augmentation:
             return inputs
         moved = [
             # A process's share of a batch may be empty.
             augment(inputs, self._image, strength) if len(inputs) else inputs
-            for strength in self._strengths[:n_kinds]
+            for strength in self._strengths
         ]
         return moved[0] if len(moved) == 1 else torch.stack(moved)
 

@@ -13,11 +13,10 @@ from torch import Tensor
 
 from pnca.estimators.base import Examples, Snapshot, TrainingData
 from pnca.estimators.neighbour import BACKGROUND, NeighbourClassifier
-from pnca.estimators.novelty import spread_rows
 from pnca.maths.likelihood import log_mean
 from pnca.maths.neighbours import LOG_ZERO, class_log_masses, log_class_probabilities, safe_log
-from pnca.maths.novelty import typical_log_mass
-from pnca.maths.out_of_fold import out_of_fold_losses, posterior_mean, shrinkage
+from pnca.maths.out_of_fold import out_of_fold_losses, posterior_mean, shrinkage, typical_log_mass
+from pnca.training.batches import spread_rows
 from pnca.training.folds import Teams, assign_folds
 
 #: Candidates out of fold, as multiples of the reference: the bandwidth, and the background mass.
@@ -255,8 +254,8 @@ def _mixtures(n_kinds: int) -> list[tuple[int, ...]]:
 
 def _are_of(kinds: tuple[int, ...], of_team: Tensor, teams: Teams) -> Tensor:
     """Which rows of what the particles of a team have are of these kinds."""
-    places = torch.arange(len(of_team), device=of_team.device) % teams.n_kinds
-    return torch.isin(places, torch.tensor(kinds, device=of_team.device))
+    of_rows = teams.kinds()[: len(of_team)]  # alike in every team
+    return torch.isin(of_rows, torch.tensor(kinds)).to(of_team.device)
 
 
 def _typical_mass(log_masses: Tensor) -> float:

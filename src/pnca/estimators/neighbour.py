@@ -363,8 +363,8 @@ class NeighbourClassifier(NoveltyFactor, PositiveFeatures, ParticleClassifier):
     def _evaluate(self, particles: Tensor, batch: NeighbourBatch) -> Evaluation:
         inputs, labels, shards = batch.inputs, batch.labels, batch.data.shards
         own_inputs = shards.own(inputs)
-        kinds, n_kinds = batch.data.kinds, batch.data.teams.n_kinds
-        queries = self._augmented(own_inputs, n_kinds)  # (n, ...) or (kinds, n, ...)
+        kinds = batch.data.kinds
+        queries = self._augmented(own_inputs)  # (n, ...) or (kinds, n, ...)
         is_one = queries.dim() == inputs.dim()
         outputs = self.network_(particles, queries if is_one else queries[kinds], training=True)
         # Only the example itself is disturbed: it is compared with others as predictions are.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,9 +14,11 @@ from pnca.maths.novelty import (
     held_out_log_residuals,
     log_familiarity,
     log_residuals,
+    novelty_depth,
     plane_through,
     typical_log_residual,
 )
+from pnca.training.batches import spread_rows
 
 #: Rows, and numbers in them, that are enough to find the plane; but not so few that none can be held out.
 _MANY_ROWS, _MANY_NUMBERS, _FEWEST_ROWS = 1000, 2**24, 20
@@ -59,7 +59,7 @@ class NoveltyFactor:
 
     def _set_depth(self, typical_mass: float, background: float) -> None:
         """How far mass may fall: to the background, at a residual that is foreign."""
-        self.novelty_depth_ = max(0.0, math.log(typical_mass) - math.log(background))
+        self.novelty_depth_ = novelty_depth(typical_mass, background)
 
     def _log_familiarity_of(self, residuals: Tensor) -> Tensor:
         return log_familiarity(
@@ -86,9 +86,3 @@ def _deal(examples: Examples) -> NDArray[np.int64]:
     n_groups = int(groups.max()) + 1
     folds: NDArray[np.int64] = np.random.RandomState(0).permutation(n_groups)[groups] % min(_FOLDS, n_groups)
     return folds
-
-
-def spread_rows(n: int, n_picked: int) -> Tensor:
-    """Rows at random, always the same: at most ``n_picked`` of n. The order of a file may mean something."""
-    picked = np.random.RandomState(0).permutation(n)[:n_picked]
-    return torch.from_numpy(np.sort(picked))

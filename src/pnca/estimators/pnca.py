@@ -15,9 +15,9 @@ from pnca.estimators._compat import Interval, StrOptions
 from pnca.estimators.base import Examples
 from pnca.estimators.choosing import MANY_ROWS, MORE_AUGMENTATION, ChoosingClassifier
 from pnca.estimators.neighbour import BACKGROUND, NeighbourClassifier
-from pnca.estimators.novelty import spread_rows
 from pnca.maths.pnca import functional_gradient
 from pnca.maths.scaling import column_scale, common_scale, neighbour_loss
+from pnca.training.batches import spread_rows
 from pnca.training.folds import Teams
 
 #: Epochs, up to as many examples as make a full batch.

@@ -142,6 +142,30 @@ def typical_log_residual(held_out: Tensor) -> tuple[Tensor, Tensor]:
     return typical, spread.clamp(min=0.1)
 
 
+def novelty_depth(typical_mass: float, background: float) -> float:
+    r"""How far the log mass of a typical input may fall until the background has as much.
+
+    .. math:: D = \max(0, \log S - \log \alpha)
+
+    Parameters
+    ----------
+    typical_mass : float
+        :math:`S`: mass that an example typically gets.
+    background : float
+        :math:`\alpha`, positive.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> novelty_depth(1.0, 0.5) == math.log(2)
+    True
+    """
+    return max(0.0, math.log(typical_mass) - math.log(background))
+
+
 def log_familiarity(log_residual: Tensor, typical: float, spread: float, depth: float) -> Tensor:
     r"""Log of the factor by which an unusual residual shrinks the kernel mass of an input.
 
@@ -171,25 +195,3 @@ def log_familiarity(log_residual: Tensor, typical: float, spread: float, depth: 
     """
     deviations = (log_residual - typical) / spread
     return -depth * ((deviations - FAMILIAR) / (FOREIGN - FAMILIAR)).clamp(min=0).square()
-
-
-def typical_log_mass(log_masses: Tensor) -> Tensor:
-    r"""Median over examples of the log kernel mass from all classes, averaged over particles.
-
-    Parameters
-    ----------
-    log_masses : Tensor of shape (m, n, c)
-        Log mass of each class.
-
-    Returns
-    -------
-    Tensor of shape ()
-
-    Examples
-    --------
-    >>> typical_log_mass(torch.zeros(1, 3, 2))
-    tensor(0.6931)
-    """
-    of_examples = log_masses.logsumexp(dim=2).logsumexp(dim=0) - math.log(len(log_masses))
-    ordered = of_examples.sort().values  # quantile() takes so many elements and no more
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2

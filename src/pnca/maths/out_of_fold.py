@@ -104,5 +104,27 @@ def posterior_mean(values: Tensor, costs: Tensor) -> float:
     return math.exp(float(weights @ values.flatten().double().log()))
 
 
+def typical_log_mass(log_masses: Tensor) -> Tensor:
+    r"""Median over examples of the log kernel mass from all classes, averaged over particles.
+
+    Parameters
+    ----------
+    log_masses : Tensor of shape (m, n, c)
+        Log mass of each class.
+
+    Returns
+    -------
+    Tensor of shape ()
+
+    Examples
+    --------
+    >>> typical_log_mass(torch.zeros(1, 3, 2))
+    tensor(0.6931)
+    """
+    of_examples = log_mean(log_masses.logsumexp(dim=2))
+    ordered = of_examples.sort().values  # quantile() takes so many elements and no more
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+
+
 def _log_answer(log_masses: Tensor, background: float, log_prior: Tensor) -> Tensor:
     return log_mean(log_class_probabilities(log_masses, background, log_prior))

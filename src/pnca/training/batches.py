@@ -1,7 +1,9 @@
 """How the examples of an epoch are dealt into batches."""
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from pnca.exceptions import InvalidInputError
 
@@ -82,3 +84,27 @@ def partnered_batches(
         for batch, group in zip(chosen, np.array_split(members, n_groups), strict=True):
             parts[batch].append(group)
     return [rng.permutation(np.concatenate(part)) for part in parts if part]
+
+
+def spread_rows(n: int, n_picked: int) -> Tensor:
+    """Rows at random, always the same ones: the order of a file may mean something.
+
+    Parameters
+    ----------
+    n : int
+        Rows that there are.
+    n_picked : int
+        Rows to pick at most.
+
+    Returns
+    -------
+    Tensor of shape (min(n, n_picked),)
+        In ascending order.
+
+    Examples
+    --------
+    >>> spread_rows(3, 5)
+    tensor([0, 1, 2])
+    """
+    picked = np.random.RandomState(0).permutation(n)[:n_picked]
+    return torch.from_numpy(np.sort(picked))
