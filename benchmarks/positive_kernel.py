@@ -16,7 +16,7 @@ from measuring import finish, parser
 from mnist_scale import measure as measure_model
 from pnca import PNCAClassifier
 from pnca.data import load_mnist, load_notmnist
-from pnca.maths.features import FLOOR, orthogonal_frequencies, random_features
+from pnca.maths.features import FLOOR, mean_random_features, orthogonal_frequencies
 from pnca.maths.kernels import log_latent_kernel
 from pnca.maths.neighbours import class_log_masses
 from pnca.maths.positive import class_centres, log_inner_products, log_positive_features, place
@@ -36,7 +36,8 @@ SIZES, EXACT_SIZES = (1000, 10_000, 60_000), (1000,)
 def trigonometric(queries: Tensor, support: Tensor, labels: Tensor, blocks: int, seed: int) -> Tensor:
     """The paper's features; as many numbers a point, so half as many frequencies."""
     frequencies = orthogonal_frequencies(queries.shape[1], max(1, blocks // 2), BANDWIDTH, _generator(seed))
-    products = random_features(queries, frequencies) @ random_features(support, frequencies).mT
+    of_queries, of_support = (mean_random_features(z[None], frequencies) for z in (queries, support))
+    products = of_queries @ of_support.mT
     return (products.relu() + FLOOR).log()
 
 

@@ -181,9 +181,9 @@ def test_model__runs_all_particles_in_one_call(name, blobs, monkeypatch):
     calls = []
     original = pnca.networks.MLP.__call__
 
-    def counted(self, particles, inputs, *, training=False):
+    def counted(self, particles, inputs, *, training=False, mixing=None):
         calls.append(training)
-        return original(self, particles, inputs, training=training)
+        return original(self, particles, inputs, training=training, mixing=mixing)
 
     monkeypatch.setattr(pnca.networks.MLP, "__call__", counted)
     make(name, max_epochs=5, batch_size=None).fit(*blobs)

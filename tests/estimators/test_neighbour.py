@@ -172,9 +172,8 @@ def test_pnca__independent_particles_descend_their_own_gradients():
     one_team = Teams(folds=None, n_particles=2)
     model, gradients = PNCAClassifier(update="independent"), torch.tensor([[1.0, 2.0], [3.0, -4.0]])
     particles = torch.tensor([[0.0, 0.0], [0.1, 0.0]])
-    room = torch.empty(2, 2)
-    torch.testing.assert_close(model._descent(particles, gradients, one_team, room), gradients)
-    smoothed = PNCAClassifier(update="functional")._descent(particles, gradients, one_team, room)
+    assert model._mix(particles, one_team) == (None, None)
+    smoothed = PNCAClassifier(update="functional")._mix(particles, one_team).direction(particles, gradients)
     torch.testing.assert_close(smoothed, functional_gradient(particles, gradients))
     assert not torch.allclose(smoothed, gradients)
 
@@ -182,8 +181,7 @@ def test_pnca__independent_particles_descend_their_own_gradients():
 def test_pnca__gradients_are_smoothed_within_a_team_and_never_between_two():
     teams = Teams(folds=np.array([0, 1, 0]), n_particles=3, n_per_fold=2)
     particles, gradients = (both.float() for both in scenarios.particles_and_scores(7, 4))
-    room = torch.empty_like(particles)
-    descent = PNCAClassifier(update="functional")._descent(particles, gradients, teams, room)
+    descent = PNCAClassifier(update="functional")._mix(particles, teams).direction(particles, gradients)
     for team in (slice(0, 3), slice(3, 5), slice(5, 7)):
         torch.testing.assert_close(descent[team], functional_gradient(particles[team], gradients[team]))
 

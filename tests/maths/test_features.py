@@ -5,7 +5,12 @@ import torch
 
 import reference
 import scenarios
-from pnca.maths.features import FLOOR, log_approximate_kernel, orthogonal_frequencies, random_features
+from pnca.maths.features import (
+    FLOOR,
+    log_approximate_kernel,
+    mean_random_features,
+    orthogonal_frequencies,
+)
 from pnca.maths.kernels import log_expected_kernel, log_latent_kernel
 
 
@@ -37,16 +42,15 @@ def test_orthogonal_frequencies__same_seed_same_draw():
     assert not torch.equal(frequencies(seed=3), frequencies(seed=4))
 
 
-def test_random_features__have_unit_length():
-    z = scenarios.cloud(1, 6, 3)[0]
-    lengths = random_features(z, frequencies()).norm(dim=1)
+def test_mean_random_features__of_one_particle_have_unit_length():
+    lengths = mean_random_features(scenarios.cloud(1, 6, 3), frequencies()).norm(dim=1)
     torch.testing.assert_close(lengths, torch.ones_like(lengths))
 
 
 @pytest.mark.parametrize("bandwidth", [1.0, 2.0, 4.0])
-def test_random_features__converge_to_the_latent_kernel(bandwidth):
+def test_mean_random_features__converge_to_the_latent_kernel(bandwidth):
     z = scenarios.cloud(1, 8, 3)[0]
-    phi = random_features(z, frequencies(3, 20_000, bandwidth))
+    phi = mean_random_features(z[None], frequencies(3, 20_000, bandwidth))
     # The error of a mean over 60,000 frequencies is about 1/sqrt(60,000) = 0.004.
     torch.testing.assert_close(phi @ phi.mT, log_latent_kernel(z, z, bandwidth).exp(), atol=0.01, rtol=0)
 
@@ -98,3 +102,15 @@ def test_log_approximate_kernel__is_not_touched_by_autocast():
 def test_log_approximate_kernel__gradcheck():
     a, omega = scenarios.cloud(2, 4, 2, scale=0.3).requires_grad_(), frequencies(2, 3)
     assert torch.autograd.gradcheck(lambda a: log_approximate_kernel(a, a, omega), a)
+
+
+def test_mean_random_features__gradcheck():
+    omega = frequencies(2, 2)
+    z = scenarios.cloud(3, 4, 2).requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: mean_random_features(z, omega), z)
+
+
+def test_mean_random_features__are_the_mean_over_particles():
+    z, omega = scenarios.cloud(3, 4, 2), frequencies(2, 2)
+    of_each = torch.stack([mean_random_features(particle[None], omega) for particle in z])
+    torch.testing.assert_close(mean_random_features(z, omega), of_each.mean(dim=0))

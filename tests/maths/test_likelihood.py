@@ -1,7 +1,7 @@
 import torch
 
 import scenarios
-from pnca.maths.likelihood import cross_entropy, log_mean_probabilities
+from pnca.maths.likelihood import cross_entropy, cross_entropy_and_probabilities, log_mean
 
 
 def test_cross_entropy__equals_the_loop():
@@ -26,18 +26,15 @@ def test_cross_entropy__gradcheck():
     assert torch.autograd.gradcheck(lambda z: cross_entropy(z, labels, weights), logits)
 
 
-def test_log_mean_probabilities__gradcheck():
-    assert torch.autograd.gradcheck(log_mean_probabilities, scenarios.cloud(2, 4, 3).requires_grad_())
+def test_cross_entropy__probabilities_come_with_it():
+    logits, labels = scenarios.cloud(2, 4, 3), torch.tensor([0, 2, 1, 1])
+    losses, probabilities = cross_entropy_and_probabilities(logits, labels, torch.ones(4).to(logits))
+    torch.testing.assert_close(probabilities, logits.softmax(dim=2))
+    torch.testing.assert_close(losses, cross_entropy(logits, labels, torch.ones(4).to(logits)))
 
 
-def test_log_mean_probabilities__average_probabilities_and_not_logits():
-    logits = scenarios.cloud(4, 5, 3)
-    torch.testing.assert_close(log_mean_probabilities(logits).exp(), logits.softmax(dim=2).mean(dim=0))
-
-
-def test_log_mean_probabilities__stay_finite_for_extreme_logits():
-    logits = torch.tensor([[[0.0, 1e4]], [[0.0, 1e4]]])
-    assert log_mean_probabilities(logits).tolist() == [[-1e4, 0.0]]
+def test_log_mean__stays_finite_for_extreme_logs():
+    assert log_mean(torch.tensor([[-1e4, 0.0], [-1e4, 0.0]])).tolist() == [-1e4, 0.0]
 
 
 def test_cross_entropy__of_shares_adds_up_even_if_one_is_empty():

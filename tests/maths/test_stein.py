@@ -11,8 +11,8 @@ from pnca.maths.stein import (
     parameter_kernel,
     svgd_direction,
     svgd_direction_as_published,
-    svgd_posterior_gradient,
-    svgd_posterior_gradient_as_published,
+    svgd_posterior_mixing,
+    svgd_posterior_mixing_as_published,
 )
 
 
@@ -112,18 +112,16 @@ def test_svgd_direction_as_published__loses_the_spread_of_the_target():
 
 
 @pytest.mark.parametrize("as_published", [False, True])
-def test_svgd_posterior_gradient__is_minus_the_direction_of_the_posterior(as_published):
+def test_svgd_posterior_mixing__is_minus_the_direction_of_the_posterior(as_published):
     particles, gradients = scenarios.particles_and_scores(5, 7)
     direction = svgd_direction_as_published if as_published else svgd_direction
     expected = -direction(particles, -30 * gradients - 0.5 * particles)
-    got = svgd_posterior_gradient(
-        particles, gradients, n_samples=30, prior_precision=0.5, as_published=as_published
-    )
-    torch.testing.assert_close(got, expected)
+    mixing = svgd_posterior_mixing(particles, n_samples=30, prior_precision=0.5, as_published=as_published)
+    torch.testing.assert_close(mixing.direction(particles, gradients), expected)
 
 
-def test_svgd_posterior_gradient_as_published__attracts_and_divides_the_log_posterior_by_n():
+def test_svgd_posterior_mixing_as_published__attracts_and_divides_the_log_posterior_by_n():
     particles, gradients = scenarios.particles_and_scores(5, 7)
     expected = -svgd_direction_as_published(particles, (-30 * gradients - 0.5 * particles) / 30)
-    got = svgd_posterior_gradient_as_published(particles, gradients, n_samples=30, prior_precision=0.5)
-    torch.testing.assert_close(got, expected)
+    mixing = svgd_posterior_mixing_as_published(particles, n_samples=30, prior_precision=0.5)
+    torch.testing.assert_close(mixing.direction(particles, gradients), expected)

@@ -130,3 +130,28 @@ def test_drop__lets_nothing_through_at_a_rate_of_nearly_one_but_finite_numbers()
         dropped = drop(torch.ones(10_000), 0.9999)
     assert dropped.isfinite().all()
     assert (dropped == 0).double().mean() > 0.98
+
+
+@pytest.mark.parametrize("inputs", ["shared", "own"])
+def test_mlp__gradients_are_mixed_on_their_way_to_the_particles(inputs):
+    network = MLP(LAYERS)
+    particles, mixing = draw(network).requires_grad_(), torch.randn(4, 4)
+    x = torch.randn(7, 6) if inputs == "shared" else torch.randn(4, 7, 6)
+    x.requires_grad_()
+    weights = torch.randn(4, 7, 3)
+    plain, of_inputs = torch.autograd.grad((weights * network(particles, x)).sum(), [particles, x])
+    mixed, the_same = torch.autograd.grad(
+        (weights * network(particles, x, mixing=mixing)).sum(), [particles, x]
+    )
+    torch.testing.assert_close(mixed, mixing @ plain)
+    torch.testing.assert_close(the_same, of_inputs)
+
+
+def test_stacked_module__gradients_are_mixed_on_their_way_to_the_particles():
+    particles, mixing, x = draw(MLP(LAYERS)).requires_grad_(), torch.randn(4, 4), torch.randn(7, 6)
+    network = StackedModule(as_module(particles[0].detach()), sample=x)
+    plain, mixed = (
+        torch.autograd.grad(network(particles, x, mixing=how).square().sum(), particles)[0]
+        for how in (None, mixing)
+    )
+    torch.testing.assert_close(mixed, mixing @ plain)

@@ -5,19 +5,21 @@ import pytest
 import torch
 
 from pnca.exceptions import TrainingDivergedError
+from pnca.maths.stein import Mixing
+from pnca.networks.base import mix_gradients
 from pnca.training.loop import train
 from pnca.training.steps import Evaluation
 
 TARGET = torch.tensor([[1.0, -2.0], [3.0, 0.5]])
 
 
-def quadratic(particles, indices):
-    loss = (particles - TARGET).square().sum()
+def quadratic(particles, indices, mixing):
+    loss = (mix_gradients(particles, mixing) - TARGET).square().sum()
     return Evaluation(loss, loss.detach(), torch.tensor(float(len(indices))))
 
 
-def plain(particles, gradients, out):
-    return gradients
+def plain(particles):
+    return Mixing()
 
 
 def as_it_is(indices):
@@ -28,9 +30,9 @@ def one_batch():
     return [np.arange(4)]
 
 
-def run(evaluate=quadratic, descent=plain, batches=one_batch, **settings):
+def run(evaluate=quadratic, mix=plain, batches=one_batch, **settings):
     settings = {"max_epochs": 300, "learning_rate": 0.1, **settings}
-    return train(torch.zeros(2, 2), as_it_is, evaluate, descent, batches, **settings)
+    return train(torch.zeros(2, 2), as_it_is, evaluate, mix, batches, **settings)
 
 
 def test_train__finds_the_minimum_and_keeps_a_history():
@@ -87,12 +89,18 @@ def test_train__shows_the_particles_after_each_epoch_without_gradients():
 
 
 def test_train__follows_the_direction_and_not_the_gradient():
-    particles, _ = run(descent=lambda w, g, out: out.zero_(), max_epochs=3)
-    assert (particles == 0).all()
+    mixing = Mixing(torch.tensor([[1.0, 0.5], [0.0, 0.0]]), torch.tensor([[0.3, 0.0], [1.0, -2.0]]))
+    particles, _ = run(mix=lambda w: mixing, max_epochs=7)
+    expected = torch.zeros(2, 2)
+    optimiser = torch.optim.NAdam([expected], lr=0.1)
+    for _ in range(7):
+        expected.grad = mixing.direction(expected, 2 * (expected - TARGET))
+        optimiser.step()
+    torch.testing.assert_close(particles, expected)
 
 
 def test_train__loss_is_averaged_over_batches_by_their_size():
-    def evaluate(particles, indices):
+    def evaluate(particles, indices, mixing):
         loss = 0 * particles.sum() + float(len(indices))
         return Evaluation(loss, loss.detach(), torch.tensor(1.0))
 
@@ -110,12 +118,12 @@ def test_train__does_not_change_the_initial_particles():
 def test_train__interrupt_keeps_the_fit_so_far():
     calls = 0
 
-    def interrupted(particles, indices):
+    def interrupted(particles, indices, mixing):
         nonlocal calls
         calls += 1
         if calls == 6:
             raise KeyboardInterrupt
-        return quadratic(particles, indices)
+        return quadratic(particles, indices, mixing)
 
     with pytest.warns(UserWarning, match="5 of 300 epochs is kept"):
         particles, history = run(interrupted)
@@ -124,7 +132,7 @@ def test_train__interrupt_keeps_the_fit_so_far():
 
 
 def test_train__divergence_says_what_to_do():
-    def diverging(particles, indices):
+    def diverging(particles, indices, mixing):
         loss = particles.sum() * torch.nan
         return Evaluation(loss, loss.detach(), torch.tensor(0.0))
 

@@ -25,6 +25,7 @@ from pnca import __version__
 from pnca.estimators._compat import Interval, StrOptions, fit_context
 from pnca.exceptions import InvalidInputError
 from pnca.maths.likelihood import log_mean
+from pnca.maths.stein import Mixing
 from pnca.maths.uncertainty import split_entropy
 from pnca.networks import MLP, ParticleNetwork, StackedModule, seeded
 from pnca.training.augmentation import ImageShape, augment
@@ -106,7 +107,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     """Base of the classifiers: m networks ("particles") trained as one stacked program.
 
     A subclass says what the particles learn (``_evaluate``), in which direction they move
-    (``_descent``), and how their outputs become probabilities (``_log_probabilities``).
+    (``_mix``), and how their outputs become probabilities (``_log_probabilities``).
     """
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012  (scikit-learn's protocol)
@@ -182,7 +183,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
                 particles.to(device),
                 lambda indices: self._batch(data, indices),
                 self._evaluate,
-                lambda w, g, out: self._descent(w, g, teams, out),
+                lambda w: self._mix(w, teams),
                 lambda: self._batches(examples.labels, rng),
                 max_epochs=self._max_epochs,
                 learning_rate=self.learning_rate,
@@ -360,8 +361,8 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """What the evaluation of these examples needs, whatever the particles are."""
 
     @abstractmethod
-    def _evaluate(self, particles: Tensor, batch: Any) -> Evaluation:  # noqa: ANN401
-        """Evaluate the particles (m, p) on a batch."""
+    def _evaluate(self, particles: Tensor, batch: Any, mixing: Tensor | None = None) -> Evaluation:  # noqa: ANN401
+        """Evaluate the particles (m, p) on a batch; gradients reach them mixed by a matrix (m, m), if any."""
 
     @abstractmethod
     def _answers(self, outputs: Tensor, inputs: Tensor) -> Tensor:
@@ -371,9 +372,9 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
         """Batches of one epoch."""
 
-    def _descent(self, particles: Tensor, gradients: Tensor, teams: Teams, out: Tensor) -> Tensor:
-        """Direction (m, p) that is descended, perhaps written to ``out``; plain gradients by default."""
-        return gradients
+    def _mix(self, particles: Tensor, teams: Teams) -> Mixing:
+        """How gradients and particles (m, p) make the direction to descend; plain gradients by default."""
+        return Mixing()
 
     def _prepare(self, examples: Examples, generator: torch.Generator) -> None:
         """Set what the loss needs besides the particles."""

@@ -360,16 +360,17 @@ class NeighbourClassifier(NoveltyFactor, PositiveFeatures, ParticleClassifier):
             log_factor = log_factor + self._log_input_factor(shards.own(inputs), inputs)
         return leave_one_out(log_factor, groups, rows)
 
-    def _evaluate(self, particles: Tensor, batch: NeighbourBatch) -> Evaluation:
+    def _evaluate(self, particles: Tensor, batch: NeighbourBatch, mixing: Tensor | None = None) -> Evaluation:
         inputs, labels, shards = batch.inputs, batch.labels, batch.data.shards
         own_inputs = shards.own(inputs)
         kinds = batch.data.kinds
         queries = self._augmented(own_inputs)  # (n, ...) or (kinds, n, ...)
         is_one = queries.dim() == inputs.dim()
-        outputs = self.network_(particles, queries if is_one else queries[kinds], training=True)
+        queries_of_particles = queries if is_one else queries[kinds]
+        outputs = self.network_(particles, queries_of_particles, training=True, mixing=mixing)
         # Only the example itself is disturbed: it is compared with others as predictions are.
         is_disturbed = self._dropout or self._augmentation
-        support = self.network_(particles, own_inputs) if is_disturbed else outputs
+        support = self.network_(particles, own_inputs, mixing=mixing) if is_disturbed else outputs
         support = shards.gather(support, len(labels))
         if batch.log_factor is None:
             # The examples of all processes: who is left out is told by the place.

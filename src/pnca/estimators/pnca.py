@@ -15,8 +15,8 @@ from pnca.estimators._compat import Interval, StrOptions
 from pnca.estimators.base import Examples
 from pnca.estimators.choosing import MANY_ROWS, MORE_AUGMENTATION, ChoosingClassifier
 from pnca.estimators.neighbour import BACKGROUND, NeighbourClassifier
-from pnca.maths.pnca import functional_gradient
 from pnca.maths.scaling import column_scale, common_scale, neighbour_loss
+from pnca.maths.stein import Mixing, functional_mixing
 from pnca.training.batches import spread_rows
 from pnca.training.folds import Teams
 
@@ -292,12 +292,10 @@ class PNCAClassifier(ChoosingClassifier):
         is_free = self._has_kinds and self.augmentation == "auto" and strength
         return (strength, MORE_AUGMENTATION * strength) if is_free else (strength,)
 
-    def _descent(self, particles: Tensor, gradients: Tensor, teams: Teams, out: Tensor) -> Tensor:
+    def _mix(self, particles: Tensor, teams: Teams) -> Mixing:
         if self.update == "independent":
-            return gradients
-        for team in teams.slices:
-            functional_gradient(particles[team], gradients[team], out=out[team])
-        return out
+            return Mixing()
+        return functional_mixing(particles, teams.slices)
 
     def _set_scale(self, examples: Examples) -> NDArray[np.float32]:
         if self.scaling is None or self.module is not None:

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from pnca.estimators._compat import Interval, StrOptions
 from pnca.estimators.base import ParticleClassifier, TrainingData
-from pnca.maths.likelihood import cross_entropy, log_mean_probabilities
-from pnca.maths.stein import svgd_posterior_gradient, svgd_posterior_gradient_as_published
+from pnca.maths.likelihood import cross_entropy_and_probabilities
+from pnca.maths.stein import Mixing, svgd_posterior_mixing, svgd_posterior_mixing_as_published
 from pnca.training.batches import Indices, shuffled_batches
 from pnca.training.folds import Teams
 from pnca.training.steps import Evaluation
@@ -42,11 +42,11 @@ class _SoftmaxClassifier(ParticleClassifier):
         own = data.shards.own(indices)
         return _Batch(data.inputs[own], data.labels[own], data.weights[own], len(indices))
 
-    def _evaluate(self, particles: Tensor, batch: _Batch) -> Evaluation:
+    def _evaluate(self, particles: Tensor, batch: _Batch, mixing: Tensor | None = None) -> Evaluation:
         inputs, labels, weights, n_samples = batch
-        outputs = self.network_(particles, self._augmented(inputs), training=True)
-        losses = cross_entropy(outputs, labels, weights, n_samples)
-        predicted = log_mean_probabilities(outputs.detach()).argmax(dim=1)
+        outputs = self.network_(particles, self._augmented(inputs), training=True, mixing=mixing)
+        losses, probabilities = cross_entropy_and_probabilities(outputs, labels, weights, n_samples)
+        predicted = probabilities.mean(dim=0).argmax(dim=1)
         return Evaluation(losses.sum(), losses.detach().mean(), (predicted == labels).sum())
 
     def _answers(self, outputs: Tensor, inputs: Tensor) -> Tensor:
@@ -259,9 +259,7 @@ class BNNClassifier(EnsembleClassifier):
         self.prior_precision = prior_precision
         self.update = update
 
-    def _descent(self, particles: Tensor, gradients: Tensor, teams: Teams, out: Tensor) -> Tensor:
+    def _mix(self, particles: Tensor, teams: Teams) -> Mixing:
         as_published = self.update == "as_published"
-        gradient = svgd_posterior_gradient_as_published if as_published else svgd_posterior_gradient
-        return gradient(
-            particles, gradients, n_samples=self.n_samples_fit_, prior_precision=self.prior_precision, out=out
-        )
+        mixing = svgd_posterior_mixing_as_published if as_published else svgd_posterior_mixing
+        return mixing(particles, n_samples=self.n_samples_fit_, prior_precision=self.prior_precision)

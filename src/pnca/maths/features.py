@@ -1,6 +1,7 @@
 """Orthogonal random features: the paper's approximation of the expected kernel."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,31 +45,53 @@ def orthogonal_frequencies(
     return frequencies.permute(1, 0, 2).reshape(d, n_blocks * d) * math.sqrt(2 / bandwidth)
 
 
-def random_features(embeddings: Tensor, frequencies: Tensor) -> Tensor:
-    r"""Feature vectors whose inner products approximate the latent kernel.
+def mean_random_features(embeddings: Tensor, frequencies: Tensor) -> Tensor:
+    r"""Feature vectors of clouds whose inner products approximate the expected kernel.
 
-    .. math:: \phi(z) = \frac{1}{\sqrt{f}} [\cos(z \Omega), \sin(z \Omega)], \quad
+    .. math:: \bar\phi_i = \frac{1}{m} \sum_l \phi(z_{il}), \quad
+              \phi(z) = \frac{1}{\sqrt{f}} [\cos(z \Omega), \sin(z \Omega)], \quad
               \phi(z) \cdot \phi(z') \approx k(z, z')
 
     Parameters
     ----------
-    embeddings : Tensor of shape (..., d)
-        The points :math:`z`.
+    embeddings : Tensor of shape (m, n, d)
+        Particles :math:`z_{il}` of the points.
     frequencies : Tensor of shape (d, f)
-        The matrix :math:`\Omega`.
+        The matrix :math:`\Omega`; see :func:`orthogonal_frequencies`.
 
     Returns
     -------
-    Tensor of shape (..., 2 f)
-        Each vector has length one.
+    Tensor of shape (n, 2 f)
+        With one particle each has length one. Differentiable once in ``embeddings``.
 
     Examples
     --------
-    >>> random_features(torch.zeros(1, 2), torch.ones(2, 1))
+    >>> mean_random_features(torch.zeros(1, 1, 2), torch.ones(2, 1))
     tensor([[1., 0.]])
     """
-    phases = embeddings @ frequencies
-    return torch.cat([phases.cos(), phases.sin()], dim=-1) / math.sqrt(frequencies.shape[1])
+    means: Tensor = _MeanFeatures.apply(embeddings, frequencies)  # type: ignore[no-untyped-call]
+    return means
+
+
+class _MeanFeatures(torch.autograd.Function):
+    """Cosines and sines are each other's derivatives: the backward needs no others."""
+
+    @staticmethod
+    def forward(ctx: Any, embeddings: Tensor, frequencies: Tensor) -> Tensor:  # noqa: ANN401
+        phases = embeddings @ frequencies  # (m, n, f)
+        cosines, sines = phases.cos(), phases.sin_()
+        ctx.save_for_backward(cosines, sines, frequencies)
+        scale = 1 / (len(embeddings) * math.sqrt(frequencies.shape[1]))
+        return torch.cat([cosines.sum(dim=0), sines.sum(dim=0)], dim=1).mul_(scale)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        cosines, sines, frequencies = ctx.saved_tensors
+        scale = 1 / (len(cosines) * math.sqrt(frequencies.shape[1]))
+        of_cosines, of_sines = (grad * scale).chunk(2, dim=1)
+        of_phases = torch.addcmul(cosines * of_sines, sines, of_cosines, value=-1)
+        return of_phases @ frequencies.mT, None
 
 
 def log_approximate_kernel(a: Tensor, b: Tensor, frequencies: Tensor) -> Tensor:
@@ -95,6 +118,6 @@ def log_approximate_kernel(a: Tensor, b: Tensor, frequencies: Tensor) -> Tensor:
         At least ``log(FLOOR)``.
     """
     with torch.autocast(a.device.type, enabled=False):
-        mean_a = random_features(a, frequencies).mean(dim=0)  # (n_a, 2 f)
-        mean_b = mean_a if b is a else random_features(b, frequencies).mean(dim=0)
+        mean_a = mean_random_features(a, frequencies)  # (n_a, 2 f)
+        mean_b = mean_a if b is a else mean_random_features(b, frequencies)
         return ((mean_a @ mean_b.mT).relu() + FLOOR).log()

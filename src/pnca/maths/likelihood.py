@@ -1,7 +1,9 @@
-"""Softmax networks: their loss and their averaged prediction."""
+"""Softmax networks: their loss; and averages of probabilities."""
 
 import math
+from typing import Any
 
+import torch
 from torch import Tensor
 
 
@@ -31,32 +33,50 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor, n_samples: in
     >>> cross_entropy(torch.zeros(1, 1, 2), torch.tensor([0]), torch.ones(1)).exp()
     tensor([2.])
     """
-    chosen = labels[None, :, None].expand(logits.shape[0], -1, 1)
-    log_correct = logits.log_softmax(dim=2).gather(2, chosen).squeeze(2)  # (m, n)
-    return -(weights * log_correct).sum(dim=1) / (len(labels) if n_samples is None else n_samples)
+    return cross_entropy_and_probabilities(logits, labels, weights, n_samples)[0]
 
 
-def log_mean_probabilities(logits: Tensor) -> Tensor:
-    r"""Log of the class probabilities averaged over particles.
-
-    .. math:: \log p_{ic} = \log \frac{1}{m} \sum_l \mathrm{softmax}(f_{il})_c
+def cross_entropy_and_probabilities(
+    logits: Tensor, labels: Tensor, weights: Tensor, n_samples: int | None = None
+) -> tuple[Tensor, Tensor]:
+    r"""Probabilities of all classes, which cost nothing more, and :func:`cross_entropy`.
 
     Parameters
     ----------
-    logits : Tensor of shape (m, n, c)
-        Network outputs :math:`f_{il}`.
+    logits, labels, weights, n_samples
+        See :func:`cross_entropy`.
 
     Returns
     -------
-    Tensor of shape (n, c)
-
-    Examples
-    --------
-    >>> import torch
-    >>> log_mean_probabilities(torch.zeros(3, 1, 2)).exp()
-    tensor([[0.5000, 0.5000]])
+    losses : Tensor of shape (m,)
+        Differentiable once in ``logits``.
+    probabilities : Tensor of shape (m, n, c)
+        Those of each particle, without gradient.
     """
-    return log_mean(logits.log_softmax(dim=2))
+    per_example = weights / (len(labels) if n_samples is None else n_samples)
+    losses, probabilities = _CrossEntropy.apply(logits, labels, per_example)  # type: ignore[no-untyped-call]
+    return losses, probabilities
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Left to torch, the backward would be eight small operations and not four."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+        log_probabilities = logits.log_softmax(dim=2)
+        chosen = labels[None, :, None].expand(len(logits), -1, 1)
+        losses = -(log_probabilities.gather(2, chosen).squeeze(2) @ weights)
+        probabilities = log_probabilities.exp_()
+        ctx.save_for_backward(probabilities, chosen, weights)
+        ctx.mark_non_differentiable(probabilities)
+        return losses, probabilities
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        probabilities, chosen, weights = ctx.saved_tensors
+        errors = probabilities.scatter_add(2, chosen, probabilities.new_full((), -1.0).expand(chosen.shape))
+        return errors.mul_((grad[:, None] * weights)[:, :, None]), None, None
 
 
 def log_mean(logs: Tensor) -> Tensor:

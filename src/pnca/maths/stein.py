@@ -5,9 +5,31 @@ The kernel :math:`\kappa` compares parameter vectors and is not the latent kerne
 """
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+#: Columns of the particles that one product takes: each core then has some of its own.
+_GRAM_COLUMNS = 2**16
+
+
+class Mixing(NamedTuple):
+    r"""Directions that are linear in the gradients G and the particles W.
+
+    .. math:: \phi = A\, G + B\, W
+
+    Both matrices are known before there is a gradient, so that gradients can be mixed while they arise.
+    """
+
+    of_gradients: Tensor | None = None  # A, (m, m); None: each particle follows its own gradient
+    of_particles: Tensor | None = None  # B, (m, m); None: the particles themselves have no part
+
+    def direction(self, particles: Tensor, gradients: Tensor) -> Tensor:
+        """Mix (m, p) and (m, p): (m, p)."""
+        mixed = gradients if self.of_gradients is None else self.of_gradients @ gradients
+        return mixed if self.of_particles is None else mixed.addmm(self.of_particles, particles)
 
 
 def median_bandwidth(sq_dist: Tensor) -> Tensor:
@@ -67,7 +89,7 @@ def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
     """
     # Not sq_distances, which centres the points first: two more passes over a large matrix. What rounding
     # leaves between particles that coincide is taken off instead.
-    products = particles @ particles.mT
+    products = _gram(particles)
     sq_norms = products.diagonal()
     sq_dist = sq_norms[:, None] + sq_norms - 2 * products
     noise = 64 * torch.finfo(particles.dtype).eps * sq_norms.max()
@@ -76,7 +98,20 @@ def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
     return torch.exp(-sq_dist / bandwidth), bandwidth
 
 
-def functional_gradient(particles: Tensor, gradients: Tensor, out: Tensor | None = None) -> Tensor:
+def _gram(particles: Tensor) -> Tensor:
+    """Inner products (m, m) of the particles (m, p)."""
+    m, p = particles.shape
+    n_parts = p // _GRAM_COLUMNS
+    if n_parts < 2:
+        return particles @ particles.mT
+    # One product of so few rows would be the work of one core.
+    n_columns = p // n_parts
+    parts = particles[:, : n_parts * n_columns].view(m, n_parts, n_columns).transpose(0, 1)
+    rest = particles[:, n_parts * n_columns :]
+    return torch.bmm(parts, parts.mT).sum(dim=0).addmm_(rest, rest.mT)
+
+
+def functional_gradient(particles: Tensor, gradients: Tensor) -> Tensor:
     r"""PNCA's functional gradient of the loss (the paper's Proposition 1).
 
     .. math:: \phi(w_i) = \sum_l \kappa(w_i, w_l)\, \nabla_{w_l} L
@@ -89,8 +124,6 @@ def functional_gradient(particles: Tensor, gradients: Tensor, out: Tensor | None
         The parameter vectors :math:`w_l`.
     gradients : Tensor of shape (m, p)
         :math:`\nabla_{w_l} L`, the loss being a function of all particles.
-    out : Tensor of shape (m, p), optional
-        Where to write the result: fresh memory for a large matrix costs more than the product.
 
     Returns
     -------
@@ -103,8 +136,27 @@ def functional_gradient(particles: Tensor, gradients: Tensor, out: Tensor | None
     tensor([[1.0000],
             [0.5000]])
     """
-    kernel, _ = parameter_kernel(particles)
-    return torch.mm(kernel, gradients, out=out)
+    return functional_mixing(particles).direction(particles, gradients)
+
+
+def functional_mixing(particles: Tensor, teams: Sequence[slice] = (slice(None),)) -> Mixing:
+    """How :func:`functional_gradient` mixes gradients.
+
+    Parameters
+    ----------
+    particles : Tensor of shape (m, p)
+        The parameter vectors.
+    teams : sequence of slice
+        Rows of the particles that share their gradients, one team after the other; all by default.
+
+    Returns
+    -------
+    Mixing
+        Of the gradients alone, by the kernel between the particles of a team.
+    """
+    kernels = [parameter_kernel(particles[team])[0] for team in teams]
+    together: Tensor = kernels[0] if len(kernels) == 1 else torch.block_diag(*kernels)  # type: ignore[no-untyped-call]
+    return Mixing(of_gradients=together)
 
 
 def svgd_direction(particles: Tensor, scores: Tensor) -> Tensor:
@@ -166,87 +218,66 @@ def svgd_direction_as_published(particles: Tensor, scores: Tensor) -> Tensor:
     return (of_scores @ scores).addmm_(of_particles, particles)
 
 
-def svgd_posterior_gradient(
-    particles: Tensor,
-    gradients: Tensor,
-    *,
-    n_samples: int,
-    prior_precision: float,
-    as_published: bool = False,
-    out: Tensor | None = None,
-) -> Tensor:
+def svgd_posterior_mixing(
+    particles: Tensor, *, n_samples: int, prior_precision: float, as_published: bool = False
+) -> Mixing:
     r"""Minus the Stein direction for the posterior over a network's parameters.
 
-    The target is :math:`\log p(w \mid D) = -n\, \ell(w) - \frac{\lambda}{2} \|w\|^2 + \text{const}`.
-    Equal to ``-svgd_direction(particles, -n * gradients - prior_precision * particles)``, but
-    reads each of the two large matrices once.
+    The target is :math:`\log p(w \mid D) = -n\, \ell(w) - \frac{\lambda}{2} \|w\|^2 + \text{const}`. With
+    G the gradients :math:`\nabla \ell(w_l)` of the *mean* negative log-likelihood, the direction is that of
+    ``-svgd_direction(particles, -n_samples * G - prior_precision * particles)``.
 
     Parameters
     ----------
     particles : Tensor of shape (m, p)
         The parameters :math:`w_l`.
-    gradients : Tensor of shape (m, p)
-        :math:`\nabla \ell(w_l)`, gradients of the *mean* negative log-likelihood.
     n_samples : int
         The number :math:`n` of training examples.
     prior_precision : float
         The precision :math:`\lambda` of the Gaussian prior on every parameter.
     as_published : bool
         Use :func:`svgd_direction_as_published` instead, for the reproduction only.
-    out : Tensor of shape (m, p), optional
-        Where to write the result.
 
     Returns
     -------
-    Tensor of shape (m, p)
-        A descent moves against it.
+    Mixing
+        A descent moves against its direction.
 
     Examples
     --------
     >>> w, g = torch.tensor([[2.0]]), torch.tensor([[0.5]])
-    >>> svgd_posterior_gradient(w, g, n_samples=10, prior_precision=1.0)
+    >>> svgd_posterior_mixing(w, n_samples=10, prior_precision=1.0).direction(w, g)
     tensor([[7.]])
     """
     of_scores, of_particles = _stein_mixing(particles, repulsion=-1.0 if as_published else 1.0)
-    of_particles = prior_precision * of_scores - of_particles
-    return torch.mm(n_samples * of_scores, gradients, out=out).addmm_(of_particles, particles)
+    return Mixing(n_samples * of_scores, prior_precision * of_scores - of_particles)
 
 
-def svgd_posterior_gradient_as_published(
-    particles: Tensor,
-    gradients: Tensor,
-    *,
-    n_samples: int,
-    prior_precision: float,
-    out: Tensor | None = None,
-) -> Tensor:
+def svgd_posterior_mixing_as_published(
+    particles: Tensor, *, n_samples: int, prior_precision: float
+) -> Mixing:
     r"""The same as the public code behind the PNCA paper has it, for the reproduction only.
 
     Particles attract each other, and the target is :math:`\frac{1}{n} \log p(w \mid D)`.
 
     Parameters
     ----------
-    particles, gradients, n_samples, prior_precision, out
-        See :func:`svgd_posterior_gradient`.
+    particles, n_samples, prior_precision
+        See :func:`svgd_posterior_mixing`.
 
     Returns
     -------
-    Tensor of shape (m, p)
-        A descent moves against it.
+    Mixing
+        A descent moves against its direction.
 
     Examples
     --------
     >>> w, g = torch.tensor([[2.0]]), torch.tensor([[0.5]])
-    >>> svgd_posterior_gradient_as_published(w, g, n_samples=10, prior_precision=1.0)
+    >>> svgd_posterior_mixing_as_published(w, n_samples=10, prior_precision=1.0).direction(w, g)
     tensor([[0.7000]])
     """
-    return svgd_posterior_gradient(
-        particles,
-        gradients,
-        n_samples=1,
-        prior_precision=prior_precision / n_samples,
-        as_published=True,
-        out=out,
+    return svgd_posterior_mixing(
+        particles, n_samples=1, prior_precision=prior_precision / n_samples, as_published=True
     )
 
 

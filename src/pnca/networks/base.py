@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -21,9 +21,54 @@ class ParticleNetwork(Protocol):
         """Draw initial parameters, float32 on the CPU: (m, p)."""
         ...
 
-    def __call__(self, particles: Tensor, inputs: Tensor, *, training: bool = False) -> Tensor:
-        """Run every particle on every input: (m, p), (n, ...) -> (m, n, d)."""
+    def __call__(
+        self, particles: Tensor, inputs: Tensor, *, training: bool = False, mixing: Tensor | None = None
+    ) -> Tensor:
+        """Run every particle on every input: (m, p), (n, ...) -> (m, n, d).
+
+        With ``mixing`` (m, m), what reaches the particles are its products with their gradients.
+        """
         ...
+
+
+def mix_gradients(particles: Tensor, mixing: Tensor | None) -> Tensor:
+    """Leave particles as they are, and multiply their gradients by a matrix.
+
+    Parameters
+    ----------
+    particles : Tensor of shape (m, p)
+        Parameter vectors.
+    mixing : Tensor of shape (m, m), or None
+        The matrix; None leaves the gradients too.
+
+    Returns
+    -------
+    Tensor of shape (m, p)
+
+    Examples
+    --------
+    >>> particles = torch.zeros(2, 1, requires_grad=True)
+    >>> mix_gradients(particles, torch.tensor([[1.0, 0.5], [0.5, 1.0]]))[0].backward()
+    >>> particles.grad
+    tensor([[1.0000],
+            [0.5000]])
+    """
+    if mixing is None:
+        return particles
+    mixed: Tensor = _MixGradients.apply(particles, mixing)  # type: ignore[no-untyped-call]
+    return mixed
+
+
+class _MixGradients(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, particles: Tensor, mixing: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.save_for_backward(mixing)
+        return particles.view_as(particles)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        return ctx.saved_tensors[0] @ grad, None
 
 
 def unflatten(particles: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:

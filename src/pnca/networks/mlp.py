@@ -53,12 +53,18 @@ class MLP:
             parts.append(flat)
         return torch.cat(parts, dim=1)
 
-    def __call__(self, particles: Tensor, inputs: Tensor, *, training: bool = False) -> Tensor:
-        """Run every particle on every input, or on its own: (m, p), ([m,] n, n_in) -> (m, n, n_out)."""
+    def __call__(
+        self, particles: Tensor, inputs: Tensor, *, training: bool = False, mixing: Tensor | None = None
+    ) -> Tensor:
+        """Run every particle on every input, or on its own: (m, p), ([m,] n, n_in) -> (m, n, n_out).
+
+        With ``mixing`` (m, m), what reaches the particles are its products with their gradients.
+        """
         hidden = inputs.expand(particles.shape[0], -1, -1)
         if training and self.dropout:
             hidden = drop(hidden, self.dropout)
-        outputs: Tensor = _Layers.apply(particles, hidden, self.shapes)  # type: ignore[no-untyped-call]
+        is_shared = hidden.stride(0) == 0
+        outputs: Tensor = _Layers.apply(particles, hidden, self.shapes, mixing, is_shared)  # type: ignore[no-untyped-call]
         return outputs
 
 
@@ -69,32 +75,45 @@ class _Layers(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, particles: Tensor, inputs: Tensor, shapes: list[torch.Size]) -> Tensor:  # noqa: ANN401
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        particles: Tensor,
+        inputs: Tensor,
+        shapes: list[torch.Size],
+        mixing: Tensor | None,
+        is_shared: bool,
+    ) -> Tensor:
         tensors = unflatten(particles, shapes)
-        layers = list(zip(tensors[0::2], tensors[1::2], strict=True))
+        weights, biases = tensors[0::2], tensors[1::2]
         hidden = [inputs]
-        for weight, bias in layers[:-1]:
+        for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
             hidden.append(torch.baddbmm(bias[:, None, :], hidden[-1], weight).relu_())
-        weight, bias = layers[-1]
-        ctx.save_for_backward(particles, *hidden)
-        ctx.shapes = shapes
-        return torch.baddbmm(bias[:, None, :], hidden[-1], weight)
+        ctx.save_for_backward(particles, mixing, *hidden)
+        ctx.shapes, ctx.weights, ctx.is_shared = shapes, weights, is_shared
+        return torch.baddbmm(biases[-1][:, None, :], hidden[-1], weights[-1])
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        particles, *hidden = ctx.saved_tensors
+        particles, mixing, *hidden = ctx.saved_tensors
         grad_particles = torch.empty_like(particles)
-        weights = unflatten(particles, ctx.shapes)[0::2]
+        weights: list[Tensor] = ctx.weights
         grads = unflatten(grad_particles, ctx.shapes)
         for layer in reversed(range(len(hidden))):
-            torch.bmm(hidden[layer].mT, grad, out=grads[2 * layer])
-            torch.sum(grad, dim=1, out=grads[2 * layer + 1])
+            of_weights, of_biases = grads[2 * layer : 2 * layer + 2]
+            if mixing is None or (layer == 0 and ctx.is_shared):
+                # Where all particles have the same inputs, mixed outputs make mixed gradients, and are fewer.
+                of_outputs = grad if mixing is None else (mixing @ grad.flatten(1)).view_as(grad)
+                torch.bmm(hidden[layer].mT, of_outputs, out=of_weights)
+                torch.sum(of_outputs, dim=1, out=of_biases)
+            else:
+                torch.mm(mixing, torch.bmm(hidden[layer].mT, grad).flatten(1), out=of_weights.flatten(1))
+                torch.mm(mixing, grad.sum(dim=1), out=of_biases)
             if layer > 0:
                 # The gradient of ReLU in one pass; a mask would be two.
                 grad = torch.ops.aten.threshold_backward(grad @ weights[layer].mT, hidden[layer], 0)
         grad_inputs = grad @ weights[0].mT if ctx.needs_input_grad[1] else None
-        return grad_particles, grad_inputs, None
+        return grad_particles, grad_inputs, None, None, None
 
 
 def drop(inputs: Tensor, rate: float) -> Tensor:

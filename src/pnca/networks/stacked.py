@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from pnca.exceptions import InvalidInputError
-from pnca.networks.base import unflatten
+from pnca.networks.base import mix_gradients, unflatten
 from pnca.networks.seeding import seeded
 
 
@@ -78,10 +78,15 @@ class StackedModule:
             )
         return particles
 
-    def __call__(self, particles: Tensor, inputs: Tensor, *, training: bool = False) -> Tensor:
-        """Run every particle on every input: (m, p), (n, ...) -> (m, n, d)."""
+    def __call__(
+        self, particles: Tensor, inputs: Tensor, *, training: bool = False, mixing: Tensor | None = None
+    ) -> Tensor:
+        """Run every particle on every input: (m, p), (n, ...) -> (m, n, d).
+
+        With ``mixing`` (m, m), what reaches the particles are its products with their gradients.
+        """
         if not len(inputs):  # a process's share may be empty, which many modules cannot take
-            return self(particles, self.sample[:1].to(inputs), training=training)[:, :0]
+            return self(particles, self.sample[:1].to(inputs), training=training, mixing=mixing)[:, :0]
         module = self.template.to(particles.device)
         _set_mode(module, training)
 
@@ -89,6 +94,7 @@ class StackedModule:
             output: Tensor = functional_call(module, parameters, (inputs,))
             return output
 
+        particles = mix_gradients(particles, mixing)
         parameters = dict(zip(self.names, unflatten(particles, self.shapes), strict=True))
         randomness = "different" if training else "error"
         outputs: Tensor = vmap(run, in_dims=(0, None), randomness=randomness)(parameters, inputs)

@@ -14,7 +14,7 @@ from pnca.training.checkpoints import NO_CHECKPOINT, Checkpoint, Values
 from pnca.training.optimisers import make_optimiser
 from pnca.training.progress import progress_bar
 from pnca.training.shards import ONE_PROCESS, Shards
-from pnca.training.steps import Descent, Evaluate, Prepare, RecordedStep, Step
+from pnca.training.steps import Evaluate, Mix, Prepare, RecordedStep, Step
 
 _DIVERGED = (
     "{what}: lower learning_rate, or scale the inputs "
@@ -43,7 +43,7 @@ def train(
     particles: Tensor,
     prepare: Prepare,
     evaluate: Evaluate,
-    descent: Descent,
+    mix: Mix,
     batches: Batches,
     *,
     max_epochs: int,
@@ -68,10 +68,10 @@ def train(
         ``prepare(indices)`` makes ready what a batch needs whatever the particles are. It is not called
         again for a batch that follows itself.
     evaluate : callable
-        ``evaluate(particles, batch)`` returns an :class:`~pnca.training.steps.Evaluation` of that batch.
-    descent : callable
-        ``descent(particles, gradients, out)``, the (m, p) direction that is descended; ``out`` is room
-        for it, which may be left alone.
+        ``evaluate(particles, batch, mixing)`` returns an :class:`~pnca.training.steps.Evaluation` of that
+        batch, whose gradients reach the particles multiplied by ``mixing`` (m, m), if it is not None.
+    mix : callable
+        ``mix(particles)``, how gradients and particles make the direction that is descended.
     batches : callable
         Returns the batches of indices of the next epoch.
     max_epochs : int
@@ -106,9 +106,9 @@ def train(
     checkpoint.keep(particles=Values(particles), optimiser=steps, log=log)
     n_done = checkpoint.resume()  # before a step is recorded: a recording remembers where things lie
     step = (
-        RecordedStep(particles, prepare, evaluate, descent, steps)
+        RecordedStep(particles, prepare, evaluate, mix, steps)
         if recorded and is_cuda and shards.size == 1
-        else Step(particles, prepare, evaluate, descent, steps, shards)
+        else Step(particles, prepare, evaluate, mix, steps, shards)
     )
     look_every = _GPU_LOOK if is_cuda and not verbose else 1
     bar = progress_bar(description, max_epochs - n_done, enabled=verbose and shards.is_first)

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pnca.maths.stein import Mixing
 from pnca.training.optimisers import Optimiser
 from pnca.training.shards import ONE_PROCESS, Shards
 
@@ -21,11 +22,10 @@ class Evaluation(NamedTuple):
 
 #: From the indices of a batch to what its evaluation needs besides the particles.
 Prepare = Callable[[Tensor], Any]
-#: From particles (m, p) and a prepared batch to its evaluation.
-Evaluate = Callable[[Tensor, Any], Evaluation]
-#: From particles (m, p) and the gradients of the loss (m, p) to the direction to descend (m, p), for which
-#: the third argument offers room.
-Descent = Callable[[Tensor, Tensor, Tensor], Tensor]
+#: From particles (m, p), a prepared batch and a matrix (m, m) that mixes gradients to the batch's evaluation.
+Evaluate = Callable[[Tensor, Any, Tensor | None], Evaluation]
+#: From particles (m, p) to how they and the gradients of the loss are mixed into the direction to descend.
+Mix = Callable[[Tensor], Mixing]
 
 
 class Step:
@@ -35,7 +35,7 @@ class Step:
     ----------
     particles : Tensor of shape (m, p)
         They are changed at every step.
-    prepare, evaluate, descent : callable
+    prepare, evaluate, mix : callable
         See :func:`pnca.training.loop.train`.
     optimiser : Optimiser
         Of these particles.
@@ -48,15 +48,14 @@ class Step:
         particles: Tensor,
         prepare: Prepare,
         evaluate: Evaluate,
-        descent: Descent,
+        mix: Mix,
         optimiser: Optimiser,
         shards: Shards = ONE_PROCESS,
     ) -> None:
         self.particles, self.optimiser, self.shards = particles, optimiser, shards
-        self.prepare, self.evaluate, self.descent = prepare, evaluate, descent
+        self.prepare, self.evaluate, self.mix = prepare, evaluate, mix
         # Summed on the device: reading a number out would make a GPU wait at every step.
         self.sums = torch.zeros(2, device=particles.device)  # loss, correct examples
-        self._room = torch.empty_like(particles)
         self._last: np.ndarray | None = None
         self._batch: Any = None
 
@@ -95,11 +94,15 @@ class Step:
         return torch.as_tensor(indices, device=self.particles.device)
 
     def _move(self, batch: Any, n: int) -> None:  # noqa: ANN401
-        total_loss, mean_loss, n_correct = self.evaluate(self.particles, batch)
-        (gradients,) = torch.autograd.grad(total_loss, self.particles)
-        gradients = self.shards.sum_(gradients.contiguous())
         with torch.no_grad():
-            self.optimiser.step(self.descent(self.particles, gradients, self._room))
+            mixing = self.mix(self.particles)
+        total_loss, mean_loss, n_correct = self.evaluate(self.particles, batch, mixing.of_gradients)
+        (direction,) = torch.autograd.grad(total_loss, self.particles)
+        direction = self.shards.sum_(direction.contiguous())
+        with torch.no_grad():
+            if mixing.of_particles is not None:
+                direction.addmm_(mixing.of_particles, self.particles)
+            self.optimiser.step(direction)
             self.sums += torch.stack([mean_loss.detach() * n, n_correct.to(mean_loss)])
 
 
@@ -115,10 +118,10 @@ class RecordedStep(Step):
         particles: Tensor,
         prepare: Prepare,
         evaluate: Evaluate,
-        descent: Descent,
+        mix: Mix,
         optimiser: Optimiser,
     ) -> None:
-        super().__init__(particles, prepare, evaluate, descent, optimiser)
+        super().__init__(particles, prepare, evaluate, mix, optimiser)
         self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
         self._of_repeated: torch.cuda.CUDAGraph | None = None
         self._seen: set[int] = set()
