@@ -5,6 +5,7 @@ import torch
 
 from accelerated.interpreter import DEVICE, assert_passes_interpreted, runs_kernels, starts_interpreter
 from pnca.accelerated.nadam import FusedNadam
+from pnca.maths.stein import Mixing
 
 
 @starts_interpreter
@@ -13,16 +14,34 @@ def test_kernel__in_the_interpreter():
 
 
 @runs_kernels
-@pytest.mark.parametrize("n", [1, 1023, 2500])  # less than a block, and not a whole number of them
-def test_fused_nadam__steps_are_those_of_torch(n):
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 1023), (1, 2500), (3, 70), (35, 130)])  # ragged blocks
+def test_fused_nadam__steps_are_those_of_torch(m, n):
     generator = torch.Generator().manual_seed(0)
-    w = torch.randn(1, n, generator=generator).to(DEVICE)
+    w = torch.randn(m, n, generator=generator).to(DEVICE)
     expected = w.clone().requires_grad_()
     steps, reference = FusedNadam(w, 0.01), torch.optim.NAdam([expected], lr=0.01)
     for _ in range(20):
-        direction = torch.randn(1, n, generator=generator).to(DEVICE)
+        direction = torch.randn(m, n, generator=generator).to(DEVICE)
         steps.step(direction)
         expected.grad = direction
         reference.step()
     torch.testing.assert_close(w, expected.detach(), rtol=1e-5, atol=1e-5)
     assert int(steps.n_steps) == 20
+
+
+@runs_kernels
+@pytest.mark.parametrize("mixed", ["gradients", "particles", "both"])
+@pytest.mark.parametrize(("m", "p"), [(2, 1), (10, 300), (17, 200), (64, 33)])
+def test_fused_nadam__mixes_gradients_and_particles_within_the_step(m, p, mixed):
+    generator = torch.Generator().manual_seed(0)
+    w, a, b = (torch.randn(m, k, generator=generator).to(DEVICE) for k in (p, m, m))
+    mixing = Mixing(None if mixed == "particles" else a, None if mixed == "gradients" else b)
+    expected = w.clone()
+    steps, reference = FusedNadam(w, 0.01), torch.optim.NAdam([expected], lr=0.01)
+    for _ in range(3):
+        gradients = torch.randn(m, p, generator=generator).to(DEVICE)
+        steps.step(gradients, mixing)
+        expected.grad = mixing.direction(expected, gradients)
+        reference.step()
+    assert steps.mixes
+    torch.testing.assert_close(w, expected, rtol=1e-4, atol=1e-4)

@@ -6,10 +6,21 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pnca.accelerated.masses import can_be_fused, fused_class_log_masses
+from pnca.accelerated import features, layers, masses, stein
+from pnca.accelerated.features import feature_loss
 from pnca.maths.masses import InputFactor, chunked_class_log_masses
+from pnca.maths.stein import parameter_kernel as plain_parameter_kernel
 
-__all__ = ["InputFactor", "class_log_masses", "is_worth_while"]
+__all__ = [
+    "InputFactor",
+    "class_log_masses",
+    "feature_loss",
+    "features",
+    "is_worth_while",
+    "layers",
+    "parameter_kernel",
+    "stein",
+]
 
 #: Pairs of points, over all answers, from which tiles are faster than the whole kernel, and in less memory.
 #: Measured with benchmarks/cpu_masses.py: equal at 2 ** 18 or before, two to four times faster here. On a GPU
@@ -71,8 +82,8 @@ def class_log_masses(
     Tensor of shape (answers, n_a, c)
         Differentiable once in ``a`` and ``b``.
     """
-    is_fused = background > 0 and can_be_fused(b, n_classes)
-    log_masses = (fused_class_log_masses if is_fused else chunked_class_log_masses)(
+    is_fused = background > 0 and masses.can_be_fused(b, n_classes)
+    log_masses = (masses.fused_class_log_masses if is_fused else chunked_class_log_masses)(
         a,
         b,
         labels,
@@ -101,3 +112,20 @@ def class_log_masses(
             input_factor=factor,
         )
     return log_masses
+
+
+def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
+    """The same as :func:`pnca.maths.stein.parameter_kernel`, in two launches on a GPU.
+
+    Parameters
+    ----------
+    particles : Tensor of shape (m, p)
+        The parameter vectors.
+
+    Returns
+    -------
+    kernel : Tensor of shape (m, m)
+    bandwidth : Tensor of shape ()
+    """
+    particles = particles.detach()
+    return (stein.parameter_kernel if stein.can_be_fused(particles) else plain_parameter_kernel)(particles)

@@ -179,23 +179,3 @@ def pulls(
     tl.atomic_add(out + l1 * n_a * D + in_a, pull)
     if not HAS_ONES:
         tl.atomic_add(total + l1 * n_a + rows, tl.sum(weight_sum, axis=1) / 16)
-
-
-@triton.jit
-def nadam(
-    particles, direction, mean, sq_mean, coefficients, step, n, last, beta1, beta2, epsilon,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    """One step of Nadam in place; row ``step`` of ``coefficients`` has what depends on the step alone."""
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    is_in = at < n
-    row = coefficients + 3 * tl.minimum(tl.load(step), last)
-    of_direction, of_mean, correction = tl.load(row), tl.load(row + 1), tl.load(row + 2)
-    g = tl.load(direction + at, mask=is_in)
-    m = tl.load(mean + at, mask=is_in) * beta1 + (1 - beta1) * g
-    v = tl.load(sq_mean + at, mask=is_in) * beta2 + (1 - beta2) * g * g
-    w = tl.load(particles + at, mask=is_in)
-    w -= (of_direction * g + of_mean * m) / (tl.sqrt(v * correction) + epsilon)
-    tl.store(mean + at, m, mask=is_in)
-    tl.store(sq_mean + at, v, mask=is_in)
-    tl.store(particles + at, w, mask=is_in)

@@ -1,19 +1,30 @@
-"""Nadam on a GPU: one kernel a step, where torch has fifteen."""
+"""Nadam on a GPU: one kernel a step, where torch has fifteen, and gradients mixed within it."""
+
+import functools
 
 import torch
 from torch import Tensor
 
 from pnca.accelerated.masses import is_available
 from pnca.maths.nadam import BETA1, BETA2, EPSILON, coefficients
+from pnca.maths.stein import UNMIXED, Mixing
 
 #: Steps after which the coefficients no longer change, to a part in a billion.
 _N_STEPS = 2**17
-_BLOCK = 1024
+#: Columns of a program that has 16 particles, the fewest that products on a GPU can take.
+_BLOCK, _FEWEST = 128, 16
+#: Particles at most that are mixed within the step.
+_MOST = 64
 
 
 def is_fused(particles: Tensor) -> bool:
     """Whether :class:`FusedNadam` can move these particles."""
     return particles.device.type == "cuda" and particles.dtype == torch.float32 and is_available()
+
+
+@functools.lru_cache(maxsize=4)
+def _all_coefficients(learning_rate: float, device: torch.device) -> Tensor:
+    return coefficients(_N_STEPS, learning_rate, device).float()
 
 
 class FusedNadam:
@@ -33,27 +44,40 @@ class FusedNadam:
         self.particles = particles.detach()
         self.mean, self.sq_mean = torch.zeros_like(self.particles), torch.zeros_like(self.particles)
         self.n_steps = torch.zeros((), dtype=torch.int64, device=particles.device)
-        self._coefficients = coefficients(_N_STEPS, learning_rate).float().to(particles.device)
+        self._coefficients = _all_coefficients(learning_rate, particles.device)
+        self.mixes = len(particles) <= _MOST
 
     @torch.no_grad()
-    def step(self, direction: Tensor) -> None:
-        """Take one step: (m, p)."""
-        from pnca.accelerated import _kernels
+    def step(self, gradients: Tensor, mixing: Mixing = UNMIXED) -> None:
+        """Take one step along the direction that these gradients (m, p) and the particles are mixed into."""
+        from pnca.accelerated import _step_kernels
 
-        n = self.particles.numel()
-        _kernels.nadam[(-(-n // _BLOCK),)](
+        m, p = self.particles.shape
+        of_gradients, of_particles = (None if t is None else t.contiguous() for t in mixing)
+        is_mixed = of_gradients is not None or of_particles is not None
+        # All particles if they are mixed; else as many as leave a program enough columns.
+        all_rows = 1 << (m - 1).bit_length()
+        n_rows = max(all_rows, _FEWEST) if is_mixed else min(all_rows, _FEWEST)
+        n_columns = _BLOCK * _FEWEST // n_rows
+        _step_kernels.nadam[(-(-p // n_columns), -(-m // n_rows))](
             self.particles,
-            direction.contiguous(),
+            gradients.contiguous(),
+            self.particles if of_gradients is None else of_gradients,
+            self.particles if of_particles is None else of_particles,
             self.mean,
             self.sq_mean,
             self._coefficients,
             self.n_steps,
-            n,
+            m,
+            p,
             _N_STEPS - 1,
             BETA1,
             BETA2,
             EPSILON,
-            BLOCK=_BLOCK,
+            MIXES_GRADIENTS=of_gradients is not None,
+            MIXES_PARTICLES=of_particles is not None,
+            M=n_rows,
+            BLOCK=n_columns,
         )
         self.n_steps += 1
 

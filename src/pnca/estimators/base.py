@@ -25,7 +25,7 @@ from pnca import __version__
 from pnca.estimators._compat import Interval, StrOptions, fit_context
 from pnca.exceptions import InvalidInputError
 from pnca.maths.likelihood import log_mean
-from pnca.maths.stein import Mixing
+from pnca.maths.stein import UNMIXED, Mixing
 from pnca.maths.uncertainty import split_entropy
 from pnca.networks import MLP, ParticleNetwork, StackedModule, seeded
 from pnca.training.augmentation import ImageShape, augment
@@ -188,7 +188,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
                 max_epochs=self._max_epochs,
                 learning_rate=self.learning_rate,
                 optimiser=self._optimiser,
-                recorded=self._can_be_recorded(data),
+                recorded_as=self._kind_of_step(data) if self._can_be_recorded(data) else None,
                 after_epoch=lambda epoch, w: snapshots.extend(self._snapshots(epoch, w, data)),
                 verbose=bool(self.verbose),
                 description=type(self).__name__,
@@ -343,6 +343,13 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def _optimiser(self) -> str:
         return "nadam"
 
+    def _kind_of_step(self, data: TrainingData) -> tuple[Any, ...]:
+        """What decides which operations a step of the training has, and on which shapes."""
+        parameters = self.get_params(deep=False)
+        parameters.pop("random_state")
+        shapes = data.inputs.shape, data.inputs.device, data.groups is None, data.teams.n_total
+        return (type(self), repr(sorted(parameters.items())), self.input_shape_, len(self.classes_), *shapes)
+
     def _can_be_recorded(self, data: TrainingData) -> bool:
         """Whether no step waits for a value on the GPU; a user's module may."""
         return isinstance(self.network_, MLP)
@@ -374,7 +381,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
 
     def _mix(self, particles: Tensor, teams: Teams) -> Mixing:
         """How gradients and particles (m, p) make the direction to descend; plain gradients by default."""
-        return Mixing()
+        return UNMIXED
 
     def _prepare(self, examples: Examples, generator: torch.Generator) -> None:
         """Set what the loss needs besides the particles."""
@@ -525,7 +532,8 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """Outputs (m, chunk, n_outputs) of all particles and their scaled inputs, a chunk at a time."""
         device = resolve_device(self.device)
         dtype = self.network_.prediction_dtype if device.type != "mps" else torch.float32
-        particles = torch.from_numpy(self.particles_).to(device, dtype)
+        # There first, and then to the precision: fewer bytes travel.
+        particles = torch.from_numpy(self.particles_).to(device).to(dtype)
         n_rows = max(1, min(PREDICTION_ROWS, PREDICTION_NUMBERS // self._numbers_per_row))
         for start in range(0, len(inputs), n_rows):
             chunk = torch.from_numpy(inputs[start : start + n_rows]).to(device, dtype)

@@ -372,6 +372,8 @@ class NeighbourClassifier(NoveltyFactor, PositiveFeatures, ParticleClassifier):
         is_disturbed = self._dropout or self._augmentation
         support = self.network_(particles, own_inputs, mixing=mixing) if is_disturbed else outputs
         support = shards.gather(support, len(labels))
+        if self._has_fused_loss(outputs, support, batch):
+            return self._evaluate_fused(outputs, batch)
         if batch.log_factor is None:
             # The examples of all processes: who is left out is told by the place.
             outputs = shards.gather(outputs, len(labels)) if is_disturbed else support
@@ -395,6 +397,27 @@ class NeighbourClassifier(NoveltyFactor, PositiveFeatures, ParticleClassifier):
             log_correct, probabilities = self._compare_pairs(log_kernel, batch)
         loss = pnca_loss(log_correct, batch.learns)
         n_correct = (probabilities.mean(dim=0).argmax(dim=1) == shards.own(labels)).sum()
+        return Evaluation(loss, loss.detach() / batch.n_answers, n_correct)
+
+    def _has_fused_loss(self, outputs: Tensor, support: Tensor, batch: NeighbourBatch) -> bool:
+        """Whether all that follows the embeddings can be had in a few kernels."""
+        frequencies = batch.data.frequencies
+        return (
+            self.kernel == "orthogonal"
+            and support is outputs
+            and batch.data.teams.folds is None
+            and frequencies is not None
+            and accelerated.features.can_be_fused(outputs, frequencies, len(self.classes_))
+        )
+
+    def _evaluate_fused(self, outputs: Tensor, batch: NeighbourBatch) -> Evaluation:
+        frequencies, log_factor = batch.data.frequencies, batch.log_factor
+        assert frequencies is not None
+        assert log_factor is not None
+        background = self._background_among(len(batch.labels))
+        loss, n_correct = accelerated.feature_loss(
+            outputs, frequencies, batch.labels, log_factor, batch.learns, background, batch.data.log_prior
+        )
         return Evaluation(loss, loss.detach() / batch.n_answers, n_correct)
 
     def _compare_pairs(self, log_kernel: Tensor, batch: NeighbourBatch) -> tuple[Tensor, Tensor]:

@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pnca import accelerated
 from pnca.estimators._compat import Interval, StrOptions
 from pnca.estimators.base import Examples
 from pnca.estimators.choosing import MANY_ROWS, MORE_AUGMENTATION, ChoosingClassifier
 from pnca.estimators.neighbour import BACKGROUND, NeighbourClassifier
 from pnca.maths.scaling import column_scale, common_scale, neighbour_loss
-from pnca.maths.stein import Mixing, functional_mixing
+from pnca.maths.stein import UNMIXED, Mixing, functional_mixing
 from pnca.training.batches import spread_rows
 from pnca.training.folds import Teams
 
@@ -294,8 +295,8 @@ class PNCAClassifier(ChoosingClassifier):
 
     def _mix(self, particles: Tensor, teams: Teams) -> Mixing:
         if self.update == "independent":
-            return Mixing()
-        return functional_mixing(particles, teams.slices)
+            return UNMIXED
+        return functional_mixing(particles, teams.slices, accelerated.parameter_kernel)
 
     def _set_scale(self, examples: Examples) -> NDArray[np.float32]:
         if self.scaling is None or self.module is not None:

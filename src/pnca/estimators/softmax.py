@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pnca import accelerated
 from pnca.estimators._compat import Interval, StrOptions
 from pnca.estimators.base import ParticleClassifier, TrainingData
 from pnca.maths.likelihood import cross_entropy_and_probabilities
@@ -262,4 +263,9 @@ class BNNClassifier(EnsembleClassifier):
     def _mix(self, particles: Tensor, teams: Teams) -> Mixing:
         as_published = self.update == "as_published"
         mixing = svgd_posterior_mixing_as_published if as_published else svgd_posterior_mixing
-        return mixing(particles, n_samples=self.n_samples_fit_, prior_precision=self.prior_precision)
+        return mixing(
+            particles,
+            n_samples=self.n_samples_fit_,
+            prior_precision=self.prior_precision,
+            kernel=accelerated.parameter_kernel,
+        )

@@ -8,7 +8,7 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 _DECAY = 0.96**4e-3
 
 
-def coefficients(n_steps: int, learning_rate: float) -> Tensor:
+def coefficients(n_steps: int, learning_rate: float, device: torch.device | str = "cpu") -> Tensor:
     r"""What a step of Nadam depends on besides the gradients.
 
     .. math:: w \leftarrow w - \frac{c_g\, g + c_m\, m_t}{\sqrt{v_t\, c_v} + \delta}, \quad
@@ -24,13 +24,15 @@ def coefficients(n_steps: int, learning_rate: float) -> Tensor:
         Steps t = 1, 2, ...
     learning_rate : float
         The step size :math:`\epsilon`.
+    device : torch.device or str
+        Where they are found.
 
     Returns
     -------
     Tensor of shape (n_steps, 3), float64
         :math:`c_g, c_m, c_v`.
     """
-    t = torch.arange(1, n_steps + 2, dtype=torch.float64)
+    t = torch.arange(1, n_steps + 2, dtype=torch.float64, device=device)
     momenta = BETA1 * (1 - 0.5 * _DECAY**t)
     products = momenta.cumprod(dim=0)
     of_gradient = learning_rate * (1 - momenta[:-1]) / (1 - products[:-1])

@@ -5,11 +5,14 @@ The kernel :math:`\kappa` compares parameter vectors and is not the latent kerne
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+#: From particles (m, p) to the kernel between them (m, m) and its bandwidth ().
+ParameterKernel = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 #: Columns of the particles that one product takes: each core then has some of its own.
 _GRAM_COLUMNS = 2**16
@@ -30,6 +33,10 @@ class Mixing(NamedTuple):
         """Mix (m, p) and (m, p): (m, p)."""
         mixed = gradients if self.of_gradients is None else self.of_gradients @ gradients
         return mixed if self.of_particles is None else mixed.addmm(self.of_particles, particles)
+
+
+#: Each particle follows its own gradient.
+UNMIXED = Mixing()
 
 
 def median_bandwidth(sq_dist: Tensor) -> Tensor:
@@ -139,7 +146,11 @@ def functional_gradient(particles: Tensor, gradients: Tensor) -> Tensor:
     return functional_mixing(particles).direction(particles, gradients)
 
 
-def functional_mixing(particles: Tensor, teams: Sequence[slice] = (slice(None),)) -> Mixing:
+def functional_mixing(
+    particles: Tensor,
+    teams: Sequence[slice] = (slice(None),),
+    kernel: ParameterKernel = parameter_kernel,
+) -> Mixing:
     """How :func:`functional_gradient` mixes gradients.
 
     Parameters
@@ -148,13 +159,15 @@ def functional_mixing(particles: Tensor, teams: Sequence[slice] = (slice(None),)
         The parameter vectors.
     teams : sequence of slice
         Rows of the particles that share their gradients, one team after the other; all by default.
+    kernel : callable
+        :func:`parameter_kernel`, or what computes the same.
 
     Returns
     -------
     Mixing
         Of the gradients alone, by the kernel between the particles of a team.
     """
-    kernels = [parameter_kernel(particles[team])[0] for team in teams]
+    kernels = [kernel(particles[team])[0] for team in teams]
     together: Tensor = kernels[0] if len(kernels) == 1 else torch.block_diag(*kernels)  # type: ignore[no-untyped-call]
     return Mixing(of_gradients=together)
 
@@ -219,7 +232,12 @@ def svgd_direction_as_published(particles: Tensor, scores: Tensor) -> Tensor:
 
 
 def svgd_posterior_mixing(
-    particles: Tensor, *, n_samples: int, prior_precision: float, as_published: bool = False
+    particles: Tensor,
+    *,
+    n_samples: int,
+    prior_precision: float,
+    as_published: bool = False,
+    kernel: ParameterKernel = parameter_kernel,
 ) -> Mixing:
     r"""Minus the Stein direction for the posterior over a network's parameters.
 
@@ -237,6 +255,8 @@ def svgd_posterior_mixing(
         The precision :math:`\lambda` of the Gaussian prior on every parameter.
     as_published : bool
         Use :func:`svgd_direction_as_published` instead, for the reproduction only.
+    kernel : callable
+        :func:`parameter_kernel`, or what computes the same.
 
     Returns
     -------
@@ -249,12 +269,12 @@ def svgd_posterior_mixing(
     >>> svgd_posterior_mixing(w, n_samples=10, prior_precision=1.0).direction(w, g)
     tensor([[7.]])
     """
-    of_scores, of_particles = _stein_mixing(particles, repulsion=-1.0 if as_published else 1.0)
+    of_scores, of_particles = _stein_mixing(particles, -1.0 if as_published else 1.0, kernel)
     return Mixing(n_samples * of_scores, prior_precision * of_scores - of_particles)
 
 
 def svgd_posterior_mixing_as_published(
-    particles: Tensor, *, n_samples: int, prior_precision: float
+    particles: Tensor, *, n_samples: int, prior_precision: float, kernel: ParameterKernel = parameter_kernel
 ) -> Mixing:
     r"""The same as the public code behind the PNCA paper has it, for the reproduction only.
 
@@ -262,7 +282,7 @@ def svgd_posterior_mixing_as_published(
 
     Parameters
     ----------
-    particles, n_samples, prior_precision
+    particles, n_samples, prior_precision, kernel
         See :func:`svgd_posterior_mixing`.
 
     Returns
@@ -277,12 +297,18 @@ def svgd_posterior_mixing_as_published(
     tensor([[0.7000]])
     """
     return svgd_posterior_mixing(
-        particles, n_samples=1, prior_precision=prior_precision / n_samples, as_published=True
+        particles,
+        n_samples=1,
+        prior_precision=prior_precision / n_samples,
+        as_published=True,
+        kernel=kernel,
     )
 
 
-def _stein_mixing(particles: Tensor, repulsion: float) -> tuple[Tensor, Tensor]:
+def _stein_mixing(
+    particles: Tensor, repulsion: float, kernel: ParameterKernel = parameter_kernel
+) -> tuple[Tensor, Tensor]:
     """Matrices (m, m) that multiply the scores, and the particles, in the Stein direction."""
-    kernel, bandwidth = parameter_kernel(particles)
-    kernel = kernel / particles.shape[0]
-    return kernel, (2 * repulsion / bandwidth) * (torch.diag(kernel.sum(1)) - kernel)
+    values, bandwidth = kernel(particles)
+    values = values / particles.shape[0]
+    return values, (2 * repulsion / bandwidth) * (torch.diag(values.sum(1)) - values)

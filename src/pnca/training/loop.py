@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,7 @@ def train(
     max_epochs: int,
     learning_rate: float,
     optimiser: str = "nadam",
-    recorded: bool = False,
+    recorded_as: Hashable | None = None,
     after_epoch: Callable[[int, Tensor], None] = lambda epoch, particles: None,
     verbose: bool = False,
     description: str = "fit",
@@ -80,9 +80,10 @@ def train(
         Step size.
     optimiser : "nadam" or "adam"
         Nadam is the paper's; Adam is faster.
-    recorded : bool
+    recorded_as : hashable, optional
         On a CUDA GPU, record the step once and play it again: a small step is then several times
-        faster. Nothing in it may depend on a value that the GPU has computed.
+        faster. Nothing in it may depend on a value that the GPU has computed. What is given here must be
+        equal for steps of the same operations on the same shapes, and for no others.
     after_epoch : callable
         ``after_epoch(epochs_done, particles)``, called without gradients.
     verbose : bool
@@ -106,8 +107,8 @@ def train(
     checkpoint.keep(particles=Values(particles), optimiser=steps, log=log)
     n_done = checkpoint.resume()  # before a step is recorded: a recording remembers where things lie
     step = (
-        RecordedStep(particles, prepare, evaluate, mix, steps)
-        if recorded and is_cuda and shards.size == 1
+        RecordedStep(particles, prepare, evaluate, mix, steps, recorded_as)
+        if recorded_as is not None and is_cuda and shards.size == 1
         else Step(particles, prepare, evaluate, mix, steps, shards)
     )
     look_every = _GPU_LOOK if is_cuda and not verbose else 1
@@ -115,7 +116,8 @@ def train(
     with bar as advance, shards.stop_on_request() as check:
         try:
             for epoch in range(n_done + 1, max_epochs + 1):
-                log.keep(step.epoch(batches()))
+                step.epoch(batches(), log.room())
+                log.keep()
                 with torch.no_grad():
                     after_epoch(epoch, particles)
                 if epoch % look_every == 0:
@@ -141,8 +143,12 @@ class _Log:
         self.means = torch.zeros(max_epochs, 2, device=device)  # loss, accuracy
         self.n_epochs = 0
 
-    def keep(self, means: Tensor) -> None:
-        self.means[self.n_epochs] = means
+    def room(self) -> Tensor:
+        """Where the loss and accuracy of the next epoch go."""
+        return self.means[self.n_epochs]
+
+    def keep(self) -> None:
+        """Count what was put there."""
         self.n_epochs += 1
 
     def state(self) -> dict[str, Tensor]:

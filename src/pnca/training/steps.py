@@ -1,15 +1,21 @@
 """One step of the training: evaluate a batch, and move the particles."""
 
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from pnca.accelerated.nadam import FusedNadam
 from pnca.maths.stein import Mixing
 from pnca.training.optimisers import Optimiser
 from pnca.training.shards import ONE_PROCESS, Shards
+
+#: Kinds and sizes of steps on a GPU that have been taken.
+_TAKEN: set[Hashable] = set()
 
 
 class Evaluation(NamedTuple):
@@ -59,25 +65,22 @@ class Step:
         self._last: np.ndarray | None = None
         self._batch: Any = None
 
-    def epoch(self, batches: Iterable[np.ndarray]) -> Tensor:
+    def epoch(self, batches: Iterable[np.ndarray], means: Tensor) -> None:
         """Pass over the data once.
 
         Parameters
         ----------
         batches : iterable of arrays of indices
             Each example once.
-
-        Returns
-        -------
-        Tensor of shape (2,)
-            Mean loss and share of correct examples seen on the way.
+        means : Tensor of shape (2,)
+            Where the mean loss and the share of correct examples go that were seen on the way.
         """
         self.sums.zero_()
         n_seen = 0
         for indices in batches:
             self.take(indices)
             n_seen += len(indices)
-        return self.shards.sum_(self.sums) / n_seen
+        torch.div(self.shards.sum_(self.sums), n_seen, out=means)
 
     def take(self, indices: np.ndarray) -> None:
         """Take one step."""
@@ -94,16 +97,32 @@ class Step:
         return torch.as_tensor(indices, device=self.particles.device)
 
     def _move(self, batch: Any, n: int) -> None:  # noqa: ANN401
-        with torch.no_grad():
+        with torch.no_grad(), self._beside():
             mixing = self.mix(self.particles)
-        total_loss, mean_loss, n_correct = self.evaluate(self.particles, batch, mixing.of_gradients)
-        (direction,) = torch.autograd.grad(total_loss, self.particles)
-        direction = self.shards.sum_(direction.contiguous())
+        mixer = self.optimiser if isinstance(self.optimiser, FusedNadam) and self.optimiser.mixes else None
+        # Left to the optimiser, or done while the gradients arise.
+        of_gradients = mixing.of_gradients if mixer is None else None
+        total_loss, mean_loss, n_correct = self.evaluate(self.particles, batch, of_gradients)
+        self._join()
+        (gradients,) = torch.autograd.grad(total_loss, self.particles)
+        gradients = self.shards.sum_(gradients.contiguous())
         with torch.no_grad():
-            if mixing.of_particles is not None:
-                direction.addmm_(mixing.of_particles, self.particles)
-            self.optimiser.step(direction)
-            self.sums += torch.stack([mean_loss.detach() * n, n_correct.to(mean_loss)])
+            if mixer is not None:
+                mixer.step(gradients, mixing)
+            else:
+                if mixing.of_particles is not None:
+                    gradients.addmm_(mixing.of_particles, self.particles)
+                self.optimiser.step(gradients)
+            of_loss, of_correct = self.sums.unbind()
+            of_loss.add_(mean_loss, alpha=n)
+            of_correct.add_(n_correct)
+
+    def _beside(self) -> AbstractContextManager[Any]:
+        """Where work is done that nothing needs before the gradients."""
+        return nullcontext()
+
+    def _join(self) -> None:
+        """Wait for that work."""
 
 
 class RecordedStep(Step):
@@ -111,6 +130,14 @@ class RecordedStep(Step):
 
     The hundred small operations of a step then start without Python between them. Batches that differ
     are copied into one place, from which the recording reads; each size has a recording of its own.
+
+    Parameters
+    ----------
+    particles, prepare, evaluate, mix, optimiser
+        See :class:`Step`.
+    kind : hashable
+        What decides which operations the step has. A step of a kind that this thread has taken before, in
+        another fit, is recorded at its first time.
     """
 
     def __init__(
@@ -120,42 +147,70 @@ class RecordedStep(Step):
         evaluate: Evaluate,
         mix: Mix,
         optimiser: Optimiser,
+        kind: Hashable,
     ) -> None:
         super().__init__(particles, prepare, evaluate, mix, optimiser)
+        self._kind = kind, threading.get_ident()  # libraries set themselves up in each thread
         self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
         self._of_repeated: torch.cuda.CUDAGraph | None = None
-        self._seen: set[int] = set()
+        self._met: set[int] = set()
+        self._latest: torch.cuda.CUDAGraph | None = None
         # Recordings are played one after the other: they may all work in the same memory.
         self._memory = torch.cuda.graph_pool_handle()
+        self._side = torch.cuda.Stream(particles.device)  # type: ignore[no-untyped-call]
 
     def take(self, indices: np.ndarray) -> None:
         """Take one step."""
-        if self._is_repeated(indices):
-            if self._of_repeated is None:
-                batch, n = self._batch, len(indices)
-                self._of_repeated = _record(lambda: self._move(batch, n), self._memory)
-            self._of_repeated.replay()
-            return
-        self._of_repeated = None
         n = len(indices)
-        if n not in self._seen:
-            # Not recorded: what torch sets up at a first time must not become a part of it.
-            self._seen.add(n)
+        if not self._is_repeated(indices):
+            self._of_repeated = None
+            if n in self._met:
+                self._take_another(indices)
+                return
+            self._met.add(n)
             self._batch = self.prepare(self._on_device(indices))
-            self._move(self._batch, n)
-            return
+            if (self._kind, n) not in _TAKEN:
+                # Not recorded: what torch sets up at a first time must not become a part of it.
+                _TAKEN.add((self._kind, n))
+                self._move(self._batch, n)
+                return
+        if self._of_repeated is None:
+            self._of_repeated = self._record(lambda: self._move(self._batch, n))
+        self._of_repeated.replay()
+
+    def _take_another(self, indices: np.ndarray) -> None:
+        """Take a step with a batch of a size that has been met."""
+        n = len(indices)
         if n not in self._graphs:
             place = self._on_device(indices).clone()
-            self._graphs[n] = _record(lambda: self._move(self.prepare(place), n), self._memory), place
+            self._graphs[n] = self._record(lambda: self._move(self.prepare(place), n)), place
         graph, place = self._graphs[n]
         place.copy_(self._on_device(indices))
         graph.replay()
         self._last = None  # the batch is the recording's; a repetition is prepared anew
 
+    def _record(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        # Held until the next one is there: with its last recording, the memory they share would go.
+        self._latest = _record(work, self._memory)
+        return self._latest
+
+    def _beside(self) -> AbstractContextManager[Any]:
+        self._side.wait_stream(torch.cuda.current_stream(self.particles.device))
+        return torch.cuda.stream(self._side)
+
+    def _join(self) -> None:
+        torch.cuda.current_stream(self.particles.device).wait_stream(self._side)
+
 
 def _record(work: Callable[[], None], memory: Any) -> torch.cuda.CUDAGraph:  # noqa: ANN401
     """Record what a function does on the GPU, without doing it."""
+    # Not by torch.cuda.graph, which first gives all free memory back to the driver.
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=memory):
-        work()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
+        graph.capture_begin(pool=memory)
+        try:
+            work()
+        finally:
+            graph.capture_end()
     return graph

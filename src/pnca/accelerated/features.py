@@ -1,0 +1,154 @@
+"""The paper's loss with random features on a GPU: four launches, where torch has sixty."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pnca.accelerated.masses import is_available
+from pnca.maths.features import FLOOR
+
+#: Numbers of a feature vector at most, which one program holds.
+_MOST = 4096
+#: Numbers of others with which it compares them at once.
+_AT_ONCE = 2**13
+
+
+def can_be_fused(embeddings: Tensor, frequencies: Tensor, n_classes: int) -> bool:
+    """Whether the kernels take these clouds (m, n, d), frequencies (d, f) and classes."""
+    n, f = embeddings.shape[1], frequencies.shape[1]
+    return (
+        embeddings.is_cuda
+        and embeddings.dtype == torch.float32
+        and 2 * f <= _MOST
+        and n_classes <= 256
+        and max(n * n, 2 * n * f, embeddings.numel()) < 2**31  # addresses
+        and is_available()
+    )
+
+
+def feature_loss(
+    embeddings: Tensor,
+    frequencies: Tensor,
+    labels: Tensor,
+    log_factor: Tensor,
+    learns: Tensor,
+    background: float,
+    log_prior: Tensor,
+) -> tuple[Tensor, Tensor]:
+    r"""Loss of the kernel that random features approximate, and how many points it classifies correctly.
+
+    The same as :func:`pnca.maths.pnca.pnca_loss` of the shares of
+    :func:`pnca.maths.features.log_approximate_kernel` plus ``log_factor``.
+
+    Parameters
+    ----------
+    embeddings : Tensor of shape (m, n, d)
+        Particles of the points.
+    frequencies : Tensor of shape (d, f)
+        See :func:`pnca.maths.features.orthogonal_frequencies`.
+    labels : Tensor of shape (n,)
+        Integer classes.
+    log_factor : Tensor of shape (n, n)
+        Log of what the kernel of each two points is multiplied by; log 0 where it does not count.
+    learns : Tensor of shape (n,)
+        Weights in the loss.
+    background : float
+        The background mass; zero is the paper.
+    log_prior : Tensor of shape (c,)
+        Log of the classes' shares in it.
+
+    Returns
+    -------
+    loss : Tensor of shape ()
+        Differentiable once in ``embeddings``.
+    n_correct : Tensor of shape ()
+    """
+    losses, is_correct = _FeatureLoss.apply(  # type: ignore[no-untyped-call]
+        embeddings, frequencies, labels, log_factor, learns, background, log_prior
+    )
+    return losses, is_correct
+
+
+class _FeatureLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        embeddings: Tensor,
+        frequencies: Tensor,
+        labels: Tensor,
+        log_factor: Tensor,
+        learns: Tensor,
+        background: float,
+        log_prior: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        from pnca.accelerated import _step_kernels
+
+        embeddings, frequencies, log_factor, learns, log_prior = (
+            t.contiguous() for t in (embeddings, frequencies, log_factor, learns, log_prior)
+        )
+        (m, n, d), f = embeddings.shape, frequencies.shape[1]
+        features = embeddings.new_empty(n, 2 * f)
+        scale = 1 / (m * math.sqrt(f))
+        _step_kernels.mean_features[(n,)](
+            embeddings, frequencies, features, n, m, f, scale, D=d, F=_power_of_two(f)
+        )
+        of_rows = embeddings.new_empty(4, n)
+        losses, is_correct, own, total = of_rows
+        width = _power_of_two(2 * f)
+        _step_kernels.row_masses[(n,)](
+            features,
+            labels,
+            log_factor,
+            learns,
+            log_prior,
+            losses,
+            is_correct,
+            own,
+            total,
+            n,
+            2 * f,
+            len(log_prior),
+            background,
+            FLOOR,
+            W=width,
+            BJ=_AT_ONCE // width,
+            C=_power_of_two(len(log_prior)),
+        )
+        loss, n_correct = of_rows[:2].sum(dim=1).unbind()
+        ctx.save_for_backward(embeddings, frequencies, labels, log_factor, features, own, total)
+        ctx.mark_non_differentiable(n_correct)
+        ctx.set_materialize_grads(False)
+        return loss, n_correct
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        from pnca.accelerated import _step_kernels
+
+        embeddings, frequencies, labels, log_factor, features, own, total = ctx.saved_tensors
+        (m, n, d), f = embeddings.shape, frequencies.shape[1]
+        slopes, width = torch.empty_like(features), _power_of_two(2 * f)
+        _step_kernels.feature_slopes[(n,)](
+            features,
+            labels,
+            log_factor,
+            own,
+            total,
+            slopes,
+            n,
+            2 * f,
+            W=width,
+            BJ=_AT_ONCE // width,
+        )
+        out, scale = torch.empty_like(embeddings), 1 / (m * math.sqrt(f))
+        _step_kernels.latent_slopes[(n, m)](
+            embeddings, frequencies, slopes, grad, out, n, f, scale, D=d, F=_power_of_two(f)
+        )
+        return out, None, None, None, None, None, None
+
+
+def _power_of_two(n: int) -> int:
+    """Least power of two that is at least n, and two."""
+    return 1 << max(1, (n - 1).bit_length())

@@ -1,0 +1,58 @@
+"""The kernel between particles on a GPU: three launches, where torch has thirty."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from pnca.accelerated.masses import is_available
+
+#: Particles at most: their distances are sorted by one program.
+_MOST = 32
+#: Columns of one step, and programs at most: about two for each multiprocessor of a large GPU.
+_BLOCK, _N_PARTS = 128, 264
+
+
+def can_be_fused(particles: Tensor) -> bool:
+    """Whether the kernels take these particles (m, p)."""
+    m, p = particles.shape
+    return (
+        particles.is_cuda
+        and particles.dtype == torch.float32
+        and 1 < m <= _MOST
+        and p < 2**31 - _BLOCK * _N_PARTS
+        and is_available()
+    )
+
+
+def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
+    """The same as :func:`pnca.maths.stein.parameter_kernel`.
+
+    Parameters
+    ----------
+    particles : Tensor of shape (m, p)
+        The parameter vectors, at least two; contiguous.
+
+    Returns
+    -------
+    kernel : Tensor of shape (m, m)
+    bandwidth : Tensor of shape ()
+    """
+    from pnca.accelerated import _step_kernels
+
+    m, p = particles.shape
+    width = _width(m)
+    n_blocks = -(-p // _BLOCK)
+    n_columns = -(-n_blocks // _N_PARTS) * _BLOCK
+    n_parts = -(-p // n_columns)
+    parts = particles.new_empty(n_parts, width, width)
+    _step_kernels.gram[(n_parts,)](particles, parts, m, p, n_columns, M=width, BLOCK=_BLOCK, num_warps=2)
+    kernel, bandwidth = particles.new_empty(m, m), particles.new_empty(())
+    noise = 64 * torch.finfo(particles.dtype).eps
+    _step_kernels.parameter_kernel[(1,)](parts.sum(dim=0), kernel, bandwidth, m, noise, math.log(m), M=width)
+    return kernel, bandwidth
+
+
+def _width(m: int) -> int:
+    """Particles that a program has room for: a power of two that products on a GPU can take."""
+    return max(16, 1 << (m - 1).bit_length())
