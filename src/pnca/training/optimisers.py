@@ -127,6 +127,10 @@ class _TorchOptimiser:
 
     def __init__(self, optimiser: torch.optim.Optimizer, particles: Tensor) -> None:
         self.optimiser, self.particles = optimiser, particles
+        # Torch makes the state in the first step. In a recorded one it would be made anew at every replay.
+        self.step(torch.zeros_like(particles))
+        for name, value in self.state().items():
+            value.fill_(1 if name == "mu_product" else 0)
 
     def step(self, direction: Tensor) -> None:
         self.particles.grad = direction
