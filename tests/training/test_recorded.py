@@ -38,9 +38,7 @@ def data(n=60):
 @pytest.mark.parametrize("name", [*PAPERS, *SETTINGS])
 def test_recorded_fit__equals_one_step_by_step_the_first_time_and_later(name, monkeypatch):
     X, y = data()
-    recorded = [
-        make(name).fit(X, y) for _ in range(3)
-    ]  # the first meets the kind of step
+    recorded = [make(name).fit(X, y) for _ in range(3)]  # the first meets the kind of step
     monkeypatch.setattr(loop, "RecordedStep", lambda *arguments: steps.Step(*arguments[:-1]))
     plain = make(name).fit(X, y)
     for model in recorded:
