@@ -4,6 +4,8 @@ The functions are those of :mod:`pnca.maths.layers`, for small steps: there star
 its work.
 """
 
+import functools
+
 import torch
 from torch import Tensor
 
@@ -21,7 +23,14 @@ def can_be_fused(particles: Tensor, inputs: Tensor) -> bool:
         and inputs.shape[0] * inputs.shape[1] <= _MANY_ROWS
         and max(particles.shape[1], inputs.shape[1] * inputs.shape[2]) < 2**31  # addresses in one particle
         and is_available()
+        and multiplies_in_parts(particles.device)
     )
+
+
+@functools.lru_cache
+def multiplies_in_parts(device: torch.device) -> bool:
+    """Whether the tensor cores of a GPU take products in three parts: NVIDIA's since Ampere."""
+    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def outputs(inputs: Tensor, weights: Tensor, biases: Tensor, *, relu: bool) -> Tensor:

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from pnca.accelerated.layers import multiplies_in_parts
 from pnca.accelerated.masses import is_available
 
 #: Particles at most: their distances are sorted by one program.
@@ -22,6 +23,7 @@ def can_be_fused(particles: Tensor) -> bool:
         and 1 < m <= _MOST
         and p < 2**31 - _BLOCK * _N_PARTS
         and is_available()
+        and multiplies_in_parts(particles.device)
     )
 
 

@@ -171,8 +171,8 @@ class RecordedStep(Step):
             self._batch = self.prepare(self._on_device(indices))
             if (self._kind, n) not in _TAKEN:
                 # Not recorded: what torch sets up at a first time must not become a part of it.
-                _TAKEN.add((self._kind, n))
                 self._move(self._batch, n)
+                _TAKEN.add((self._kind, n))
                 return
         if self._of_repeated is None:
             self._of_repeated = self._record(lambda: self._move(self._batch, n))
@@ -191,7 +191,7 @@ class RecordedStep(Step):
 
     def _record(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
         # Held until the next one is there: with its last recording, the memory they share would go.
-        self._latest = _record(work, self._memory)
+        self._latest = _record(work, self._memory, self.particles.device)
         return self._latest
 
     def _beside(self) -> AbstractContextManager[Any]:
@@ -202,12 +202,12 @@ class RecordedStep(Step):
         torch.cuda.current_stream(self.particles.device).wait_stream(self._side)
 
 
-def _record(work: Callable[[], None], memory: Any) -> torch.cuda.CUDAGraph:  # noqa: ANN401
+def _record(work: Callable[[], None], memory: Any, device: torch.device) -> torch.cuda.CUDAGraph:  # noqa: ANN401
     """Record what a function does on the GPU, without doing it."""
     # Not by torch.cuda.graph, which first gives all free memory back to the driver.
     graph = torch.cuda.CUDAGraph()
-    torch.cuda.synchronize()
-    with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize(device)
+    with torch.cuda.stream(torch.cuda.Stream(device)):  # type: ignore[no-untyped-call]
         graph.capture_begin(pool=memory)
         try:
             work()
