@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pnca.accelerated.masses import is_available
+from pnca.accelerated.compiler import is_available
 
 IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if IS_INTERPRETED else "cuda"

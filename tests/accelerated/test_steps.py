@@ -11,8 +11,6 @@ from pnca.maths.neighbours import leave_one_out
 from pnca.maths.pnca import pnca_loss, shares_and_log_correct
 from pnca.maths.stein import parameter_kernel
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated.*")
-
 
 @starts_interpreter
 def test_kernels__in_the_interpreter():

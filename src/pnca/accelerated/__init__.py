@@ -115,7 +115,7 @@ def class_log_masses(
 
 
 def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
-    """The same as :func:`pnca.maths.stein.parameter_kernel`, in two launches on a GPU.
+    """The same as :func:`pnca.maths.stein.parameter_kernel`, in three launches on a GPU.
 
     Parameters
     ----------

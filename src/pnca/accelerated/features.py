@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pnca.accelerated.masses import is_available
+from pnca.accelerated.compiler import is_available, power_of_two
 from pnca.maths.features import FLOOR
 
 #: Numbers of a feature vector at most, which one program holds.
@@ -65,10 +65,10 @@ def feature_loss(
         Differentiable once in ``embeddings``.
     n_correct : Tensor of shape ()
     """
-    losses, is_correct = _FeatureLoss.apply(  # type: ignore[no-untyped-call]
+    loss, n_correct = _FeatureLoss.apply(  # type: ignore[no-untyped-call]
         embeddings, frequencies, labels, log_factor, learns, background, log_prior
     )
-    return losses, is_correct
+    return loss, n_correct
 
 
 class _FeatureLoss(torch.autograd.Function):
@@ -92,11 +92,11 @@ class _FeatureLoss(torch.autograd.Function):
         features = embeddings.new_empty(n, 2 * f)
         scale = 1 / (m * math.sqrt(f))
         _step_kernels.mean_features[(n,)](
-            embeddings, frequencies, features, n, m, f, scale, D=d, F=_power_of_two(f)
+            embeddings, frequencies, features, n, m, f, scale, D=d, F=power_of_two(f, least=2)
         )
         of_rows = embeddings.new_empty(4, n)
         losses, is_correct, own, total = of_rows
-        width = _power_of_two(2 * f)
+        width = power_of_two(2 * f, least=2)
         _step_kernels.row_masses[(n,)](
             features,
             labels,
@@ -114,7 +114,7 @@ class _FeatureLoss(torch.autograd.Function):
             FLOOR,
             W=width,
             BJ=_AT_ONCE // width,
-            C=_power_of_two(len(log_prior)),
+            C=power_of_two(len(log_prior), least=2),
         )
         loss, n_correct = of_rows[:2].sum(dim=1).unbind()
         ctx.save_for_backward(embeddings, frequencies, labels, log_factor, features, own, total)
@@ -129,7 +129,7 @@ class _FeatureLoss(torch.autograd.Function):
 
         embeddings, frequencies, labels, log_factor, features, own, total = ctx.saved_tensors
         (m, n, d), f = embeddings.shape, frequencies.shape[1]
-        slopes, width = torch.empty_like(features), _power_of_two(2 * f)
+        slopes, width = torch.empty_like(features), power_of_two(2 * f, least=2)
         _step_kernels.feature_slopes[(n,)](
             features,
             labels,
@@ -144,11 +144,6 @@ class _FeatureLoss(torch.autograd.Function):
         )
         out, scale = torch.empty_like(embeddings), 1 / (m * math.sqrt(f))
         _step_kernels.latent_slopes[(n, m)](
-            embeddings, frequencies, slopes, grad, out, n, f, scale, D=d, F=_power_of_two(f)
+            embeddings, frequencies, slopes, grad, out, n, f, scale, D=d, F=power_of_two(f, least=2)
         )
         return out, None, None, None, None, None, None
-
-
-def _power_of_two(n: int) -> int:
-    """Least power of two that is at least n, and two."""
-    return 1 << max(1, (n - 1).bit_length())

@@ -4,12 +4,10 @@ The functions are those of :mod:`pnca.maths.layers`, for small steps: there star
 its work.
 """
 
-import functools
-
 import torch
 from torch import Tensor
 
-from pnca.accelerated.masses import is_available
+from pnca.accelerated.compiler import is_available, multiplies_in_parts
 
 #: Rows of all particles, beyond which the library's products are as fast.
 _MANY_ROWS = 2**12
@@ -25,12 +23,6 @@ def can_be_fused(particles: Tensor, inputs: Tensor) -> bool:
         and is_available()
         and multiplies_in_parts(particles.device)
     )
-
-
-@functools.lru_cache
-def multiplies_in_parts(device: torch.device) -> bool:
-    """Whether the tensor cores of a GPU take products in three parts: NVIDIA's since Ampere."""
-    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def outputs(inputs: Tensor, weights: Tensor, biases: Tensor, *, relu: bool) -> Tensor:

@@ -9,12 +9,12 @@ exclusions, input factor, classes) is done once for all its pairs of particles.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from pnca.accelerated.compiler import is_available, power_of_two
 from pnca.maths.masses import InputFactor
 
 #: The least mass: below it float32 has no more digits for a gradient. Its logarithm is -69.
@@ -76,11 +76,6 @@ _TILES = {
     64: (Tiles(64, 64, 4, 2), Tiles(64, 64, 4, 3)),
     128: (Tiles(64, 64, 4, 2), Tiles(64, 64, 4, 2)),
 }
-
-
-def is_available() -> bool:
-    """Whether the compiler of the kernels is installed."""
-    return find_spec("triton") is not None
 
 
 def can_be_fused(points: Tensor, n_classes: int) -> bool:
@@ -186,7 +181,7 @@ def _tiles_of(d: int) -> tuple[Tiles, Tiles]:
 
 def _width(d: int) -> int:
     """Columns of a product: a power of two, and at least what a tensor core takes."""
-    return _JOINT_WIDTH if _is_joint(d) else max(16, 1 << (d - 1).bit_length())
+    return _JOINT_WIDTH if _is_joint(d) else power_of_two(d, least=16)
 
 
 def _padded(points: Tensor, slots: Tensor, n: int) -> Tensor:

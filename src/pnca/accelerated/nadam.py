@@ -5,7 +5,7 @@ import functools
 import torch
 from torch import Tensor
 
-from pnca.accelerated.masses import is_available
+from pnca.accelerated.compiler import is_available, power_of_two
 from pnca.maths.nadam import BETA1, BETA2, EPSILON, coefficients
 from pnca.maths.stein import UNMIXED, Mixing
 
@@ -56,7 +56,7 @@ class FusedNadam:
         of_gradients, of_particles = (None if t is None else t.contiguous() for t in mixing)
         is_mixed = of_gradients is not None or of_particles is not None
         # All particles if they are mixed; else as many as leave a program enough columns.
-        all_rows = 1 << (m - 1).bit_length()
+        all_rows = power_of_two(m)
         n_rows = max(all_rows, _FEWEST) if is_mixed else min(all_rows, _FEWEST)
         n_columns = _BLOCK * _FEWEST // n_rows
         _step_kernels.nadam[(-(-p // n_columns), -(-m // n_rows))](

@@ -5,8 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from pnca.accelerated.layers import multiplies_in_parts
-from pnca.accelerated.masses import is_available
+from pnca.accelerated.compiler import is_available, multiplies_in_parts, power_of_two
 
 #: Particles at most: their distances are sorted by one program.
 _MOST = 32
@@ -43,7 +42,7 @@ def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
     from pnca.accelerated import _step_kernels
 
     m, p = particles.shape
-    width = _width(m)
+    width = power_of_two(m, least=16)
     n_blocks = -(-p // _BLOCK)
     n_columns = -(-n_blocks // _N_PARTS) * _BLOCK
     n_parts = -(-p // n_columns)
@@ -53,8 +52,3 @@ def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
     noise = 64 * torch.finfo(particles.dtype).eps
     _step_kernels.parameter_kernel[(1,)](parts.sum(dim=0), kernel, bandwidth, m, noise, math.log(m), M=width)
     return kernel, bandwidth
-
-
-def _width(m: int) -> int:
-    """Particles that a program has room for: a power of two that products on a GPU can take."""
-    return max(16, 1 << (m - 1).bit_length())
