@@ -11,7 +11,6 @@ import torch
 
 from measuring import finish, parser, synchronise
 from pnca import PNCAClassifier
-from pnca.data import load_mnist, load_notmnist
 from pnca.evaluation import (
     accuracy,
     expected_calibration_error,
@@ -19,6 +18,7 @@ from pnca.evaluation import (
     ood_auroc,
     share_above,
 )
+from pnca_studies.data import load_mnist, load_notmnist
 from records import Record
 
 SIZES = (100, 400, 1000, 4000, 10_000, 60_000)

@@ -15,11 +15,11 @@ from torch import Tensor
 from measuring import finish, parser
 from mnist_scale import measure as measure_model
 from pnca import PNCAClassifier
-from pnca.data import load_mnist, load_notmnist
 from pnca.maths.features import FLOOR, mean_random_features, orthogonal_frequencies
 from pnca.maths.kernels import log_latent_kernel
 from pnca.maths.neighbours import class_log_masses
 from pnca.maths.positive import class_centres, log_inner_products, log_positive_features, place
+from pnca_studies.data import load_mnist, load_notmnist
 from records import Record, Reference
 
 #: Log kernels (n_a, n_b), from queries, support, labels, blocks of d features and a seed.

@@ -8,8 +8,8 @@ from pathlib import Path
 from exponents import GrowthLaw, growth_law
 from pnca.exceptions import InvalidInputError
 from pnca.files import make_folder, write_text
-from pnca.reports.style import new_figure, styles_for, tidy_axes
-from pnca.reports.tables import NOTHING, Table, check_document, number
+from pnca_studies.reports.style import new_figure, styles_for, tidy_axes
+from pnca_studies.reports.tables import NOTHING, Table, check_document, number
 from records import Record, Reference, Results, Target, read_results
 from sections import SECTIONS, Section
 

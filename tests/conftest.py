@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from models import make
-from pnca.data import ShiftExperiment, load_digits_experiment
-from pnca.experiments.demo import DemoResult, run_demo
+from pnca_studies.data import ShiftExperiment, load_digits_experiment
+from pnca_studies.experiments.demo import DemoResult, run_demo
 
 
 @pytest.fixture(scope="session")

@@ -13,14 +13,14 @@ from pnca.interfaces import cli
 @pytest.fixture
 def quick_models(monkeypatch):
     monkeypatch.setattr(
-        "pnca.experiments.demo.demo_models", lambda seed: {"PNCA": make("PNCA"), "DNN": make("DNN")}
+        "pnca_studies.experiments.demo.demo_models", lambda seed: {"PNCA": make("PNCA"), "DNN": make("DNN")}
     )
 
 
 def test_demo__prints_a_table_and_writes_what_it_names(quick_models, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     out = tmp_path / "demo"
-    result = CliRunner().invoke(cli.app, ["demo", "--out", str(out), "--n-train", "60"])
+    result = CliRunner().invoke(cli.make_app(), ["demo", "--out", str(out), "--n-train", "60"])
     assert result.exit_code == 0, result.output
     written = {path.name for path in out.iterdir()}
     assert "results.json" in written
@@ -34,7 +34,7 @@ def test_demo__prints_a_table_and_writes_what_it_names(quick_models, tmp_path, m
 def test_demo__can_be_repeated_into_its_own_folder(quick_models, tmp_path):
     arguments = ["demo", "--out", str(tmp_path / "demo"), "--n-train", "60"]
     for _ in range(2):
-        assert CliRunner().invoke(cli.app, arguments).exit_code == 0
+        assert CliRunner().invoke(cli.make_app(), arguments).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -57,19 +57,19 @@ def test_demo__bad_input_is_one_sentence_and_exit_status_one(arguments, message,
 
 
 def test_version__is_printed():
-    result = CliRunner().invoke(cli.app, ["--version"])
+    result = CliRunner().invoke(cli.make_app(), ["--version"])
     assert result.output.strip() == f"pnca {pnca.__version__}"
 
 
 def test_help__names_the_commands():
-    result = CliRunner().invoke(cli.app, ["--help"])
+    result = CliRunner().invoke(cli.make_app(), ["--help"])
     assert result.exit_code == 0
     assert "demo" in result.output
 
 
 @pytest.mark.parametrize("seed", ["-1", "4294967296", "many"])
 def test_demo__seed_out_of_range_is_a_usage_error(seed, tmp_path):
-    result = CliRunner().invoke(cli.app, ["demo", "--out", str(tmp_path / "new"), "--seed", seed])
+    result = CliRunner().invoke(cli.make_app(), ["demo", "--out", str(tmp_path / "new"), "--seed", seed])
     assert result.exit_code == 2
     assert "--seed" in result.output
     assert not (tmp_path / "new").exists()

@@ -1,27 +1,18 @@
-"""The ``pnca`` command."""
-
-# Heavy imports stay inside the commands, so that `pnca --help` answers at once.
+"""The ``pnca`` command: what installed packages offer in the entry-point group ``pnca.commands``."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated
 
 import typer
 
 from pnca import __version__
 from pnca.exceptions import PncaError
-from pnca.interfaces.benchmark import benchmark
-from pnca.interfaces.reproduce import report, reproduce
 
-app = typer.Typer(
-    name="pnca",
-    help="Classifiers that know when they do not know, from a hundred labels.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
+#: A package adds a command by an entry point of this group: a function with typer's annotations. Heavy
+#: imports belong inside the function, so that ``pnca --help`` answers at once.
+COMMANDS = "pnca.commands"
 
 
 def _show_version(wanted: bool) -> None:
@@ -30,7 +21,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool,
@@ -40,68 +30,35 @@ def _options(
     pass
 
 
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the figures and results.json.")] = Path("pnca-demo"),
-    n_train: Annotated[int, typer.Option(help="Training images, of 1797 digits in all.")] = 100,
-    seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Seed of the draw, the letters and the models.")
-    ] = 0,
-) -> None:
-    """Run the paper's experiment in small: train on 100 digits, ask about digits, rotated digits and letters.
-
-    Needs no network and no data. Takes under a minute.
-    """
-    from rich import box
-    from rich.console import Console
-    from rich.progress import track
-    from rich.table import Table
-
-    from pnca.data import load_digits_experiment
-    from pnca.experiments.demo import demo_models, record, run_demo
-    from pnca.files import prepare_folder, write_json
-    from pnca.reports.demo import COLUMNS, table_rows, write_figures
-
-    console = Console()
-    experiment = load_digits_experiment(n_train, random_state=seed)
-    folder = prepare_folder(out, marker="results.json")
-    models = demo_models(seed)
-    console.print(f"Training {len(models)} models on {n_train} digits.")
-    results = list(
-        track(run_demo(experiment, models), description="training", total=len(models), console=console)
+def make_app() -> typer.Typer:
+    """Build the application from the installed commands; a broken one is named and left out."""
+    app = typer.Typer(
+        name="pnca",
+        help="Classifiers that know when they do not know, from a hundred labels.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        callback=_options,
     )
-    content = record(results, experiment, n_train=n_train, random_state=seed)
-
-    n_test = len(experiment.test_labels)
-    title = f"{n_test} test digits, the same rotated by 60°, and {n_test} letters"
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("\nmodel", no_wrap=True)
-    for heading, _ in COLUMNS.values():
-        table.add_column(heading, justify="right")
-    for row in table_rows(content["models"]):
-        table.add_row(*row)
-    console.print(table)
-    console.print(
-        "> .9: share of answers with a confidence above .9. No letter is a digit, so each of those is a "
-        "confident mistake. AUROC: how well confidence, or evidence (log kernel mass), tells digits from "
-        "letters; 1 is best, .5 is chance.",
-    )
-    # First the file by which a later run knows the folder as its own.
-    written = [write_json(folder / "results.json", content), *write_figures(results, experiment, folder)]
-    console.print(f"\nWritten to {folder.resolve()}:")
-    for path in written:
-        console.print(f"  {path.name}")
+    for entry in sorted(entry_points(group=COMMANDS), key=lambda entry: entry.name):
+        _add(app, entry)
+    return app
 
 
-app.command()(reproduce)
-app.command()(report)
-app.command()(benchmark)
+def _add(app: typer.Typer, entry: EntryPoint) -> None:
+    try:
+        app.command(entry.name)(entry.load())
+    except Exception as error:  # any: another package's fault must not take the other commands away
+        owner = entry.dist.name if entry.dist else entry.value
+        reason = f"{type(error).__name__}: {error}"
+        typer.echo(f"pnca: the command {entry.name!r} of {owner} cannot be loaded ({reason}).", err=True)
 
 
 def main() -> None:
     """Run the command line; an expected error is one sentence and exit status 1."""
     try:
-        app()
+        make_app()()
     except PncaError as error:
         typer.echo(f"pnca: {error}", err=True)
         raise SystemExit(1) from None

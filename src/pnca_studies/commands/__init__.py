@@ -1,0 +1,1 @@
+"""Commands of the studies: parse options, call the experiments, print."""

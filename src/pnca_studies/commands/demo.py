@@ -1,0 +1,60 @@
+"""``pnca demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the figures and results.json.")] = Path("pnca-demo"),
+    n_train: Annotated[int, typer.Option(help="Training images, of 1797 digits in all.")] = 100,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Seed of the draw, the letters and the models.")
+    ] = 0,
+) -> None:
+    """Run the paper's experiment in small: train on 100 digits, ask about digits, rotated digits and letters.
+
+    Needs no network and no data. Takes under a minute.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.progress import track
+    from rich.table import Table
+
+    from pnca.files import prepare_folder, write_json
+    from pnca_studies.data import load_digits_experiment
+    from pnca_studies.experiments.demo import demo_models, record, run_demo
+    from pnca_studies.reports.demo import COLUMNS, table_rows, write_figures
+
+    console = Console()
+    experiment = load_digits_experiment(n_train, random_state=seed)
+    folder = prepare_folder(out, marker="results.json")
+    models = demo_models(seed)
+    console.print(f"Training {len(models)} models on {n_train} digits.")
+    results = list(
+        track(run_demo(experiment, models), description="training", total=len(models), console=console)
+    )
+    content = record(results, experiment, n_train=n_train, random_state=seed)
+
+    n_test = len(experiment.test_labels)
+    title = f"{n_test} test digits, the same rotated by 60°, and {n_test} letters"
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("\nmodel", no_wrap=True)
+    for heading, _ in COLUMNS.values():
+        table.add_column(heading, justify="right")
+    for row in table_rows(content["models"]):
+        table.add_row(*row)
+    console.print(table)
+    console.print(
+        "> .9: share of answers with a confidence above .9. No letter is a digit, so each of those is a "
+        "confident mistake. AUROC: how well confidence, or evidence (log kernel mass), tells digits from "
+        "letters; 1 is best, .5 is chance.",
+    )
+    # First the file by which a later run knows the folder as its own.
+    written = [write_json(folder / "results.json", content), *write_figures(results, experiment, folder)]
+    console.print(f"\nWritten to {folder.resolve()}:")
+    for path in written:
+        console.print(f"  {path.name}")

@@ -1,0 +1,314 @@
+"""The paper's second experiment: COVID-19 or not, from frozen features of chest X-rays.
+
+Trained on four folds of five; asked about the fifth, about X-rays from another hospital (Actualmed), and
+about X-rays of bones, which have no chest in them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold, KFold
+
+from pnca.estimators.base import ParticleClassifier
+from pnca.exceptions import InvalidInputError
+from pnca.vision import Backbone, image_features
+from pnca_studies.data import (
+    CovidFeatures,
+    load_covid_features,
+    read_actualmed,
+    read_covid_chestxray,
+    read_mura,
+)
+from pnca_studies.experiments.settings import ModelSettings, load_exhibits
+from pnca_studies.experiments.store import CellResult, array_fingerprint
+from pnca_studies.experiments.study import Options, Study, TestSet, fit_and_ask
+
+N_FOLDS = 5
+_QUICK_TRIALS = 1
+_CLONES = ("covid-chestxray-dataset", "Actualmed-COVID-chestxray-dataset", "MURA-v1.1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CovidCell:
+    """One model on four folds of a partition.
+
+    Attributes
+    ----------
+    features : str
+        ``"plain"`` or ``"equalised"``.
+    labels : str
+        ``"paper"``: all images, positive if the finding is exactly COVID-19. ``"any_covid"``: X-rays
+        alone, positive if the finding names COVID-19.
+    folds : str
+        ``"random"`` as in the paper, or ``"grouped"``, which never splits a patient.
+    trial : int
+        Seed of the partition.
+    fold : int
+        The fold that is left out.
+    model : ModelSettings
+        Which model.
+    """
+
+    features: str
+    labels: str
+    folds: str
+    trial: int
+    fold: int
+    model: ModelSettings
+
+    def columns(self) -> dict[str, Any]:
+        """What identifies the cell."""
+        return {
+            "experiment": "covid",
+            "features": self.features,
+            "labels": self.labels,
+            "folds": self.folds,
+            "trial": self.trial,
+            "fold": self.fold,
+            "model": self.model.name,
+        }
+
+    def settings(self) -> dict[str, Any]:
+        """Every constructor argument of its model; the number of training images follows from the data."""
+        arguments: dict[str, Any] = self.build(n_train=0).get_params()
+        return arguments
+
+    def build(self, n_train: int) -> ParticleClassifier:
+        """Make its unfitted model for so many training images."""
+        return self.model.build("covid", n_train, random_state=N_FOLDS * self.trial + self.fold)
+
+
+def covid_study(
+    data_dir: Path | None,
+    options: Options | None = None,
+    *,
+    backbone: Backbone | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Study[CovidCell, Mapping[str, CovidFeatures]]:
+    """Lay out the grid of (features, labels, folds, trial, fold, model) and load the features.
+
+    Parameters
+    ----------
+    data_dir : Path, optional
+        Where the prepared features are; with a backbone, where clones of the public repositories and
+        the user's MURA folder are.
+    options : Options, optional
+        What differs from the settings in ``paper/``.
+    backbone : Backbone, optional
+        Compute the features from the images with this network.
+    progress : callable, optional
+        ``progress(n_done, n)`` while images are read.
+
+    Returns
+    -------
+    Study
+    """
+    options = options or Options()
+    if options.train_sizes:
+        raise InvalidInputError("covid trains on four folds of five: leave --train-sizes out.")
+    if data_dir is None:
+        raise InvalidInputError("covid needs the folder of its data: name it with --data-dir.")
+    exhibits = load_exhibits("covid").values()
+    # A quick run has the paper's own condition only.
+    shown = [exhibit for exhibit in exhibits if exhibit.in_paper] if options.quick else exhibits
+    cells = dict.fromkeys(
+        CovidCell(features=features, labels=labels, folds=folds, trial=trial, fold=fold, model=model)
+        for exhibit in shown
+        for features, labels, folds, trial, fold, model in product(
+            exhibit.features,
+            exhibit.labels,
+            exhibit.folds,
+            options.pick_trials([exhibit], quick=_QUICK_TRIALS),
+            range(N_FOLDS),
+            options.pick_models(shown),
+        )
+    )
+    data = {
+        variant: load_covid_features(data_dir, variant)  # type: ignore[arg-type]
+        if backbone is None
+        else compute_covid_features(data_dir, backbone, equalise=variant == "equalised", progress=progress)
+        for variant in sorted({cell.features for cell in cells})
+    }
+    return Study(
+        name="covid",
+        cells=sorted(cells, key=lambda cell: (cell.trial, cell.fold)),
+        data=data,
+        work=run_covid_cell,
+        options=options,
+        protocol={"data": {name: _describe(features) for name, features in data.items()}},
+        seeds=f"partition t: random_state=t; its fold f: random_state={N_FOLDS} t + f",
+        headline=[("validation", "accuracy"), ("validation", "auroc"), ("bones", "above_0.9")],
+    )
+
+
+def run_covid_cell(cell: CovidCell, data: Mapping[str, CovidFeatures]) -> CellResult:
+    """Fit a cell's model on four folds and ask it about the fifth, Actualmed and the bones.
+
+    Parameters
+    ----------
+    cell : CovidCell
+        Which.
+    data : mapping of str to CovidFeatures
+        By kind of features.
+
+    Returns
+    -------
+    CellResult
+    """
+    given = data[cell.features]
+    inputs, labels, patients = labelled(given, cell.labels)
+    train, held_out = split(patients, cell)
+    tests: dict[str, TestSet] = {
+        "validation": (inputs[held_out], labels[held_out]),
+        "actualmed": (given.test_features, given.test_labels),
+        "bones": (given.ood_features, None),
+    }
+    for group in sorted(set(given.ood_groups.tolist())):
+        tests[f"bones {group}"] = given.ood_features[given.ood_groups == group], None
+    return fit_and_ask(
+        cell,
+        cell.build(len(train)),
+        inputs[train],
+        labels[train],
+        tests,
+        reference="validation",
+        n_classes=2,
+    )
+
+
+def labelled(
+    given: CovidFeatures, labels: str
+) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.str_]]:
+    """Pick the training images and their labels.
+
+    Parameters
+    ----------
+    given : CovidFeatures
+        All of them.
+    labels : str
+        ``"paper"`` or ``"any_covid"``; see :class:`CovidCell`.
+
+    Returns
+    -------
+    inputs : ndarray of shape (n, p)
+    labels : ndarray of shape (n,)
+    patients : ndarray of shape (n,)
+    """
+    if labels == "paper":
+        return given.features, given.labels_paper, given.patients
+    kept = given.is_xray
+    return given.features[kept], given.labels_any_covid[kept], given.patients[kept]
+
+
+def split(patients: NDArray[np.str_], cell: CovidCell) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of four folds, and of the fold that the cell leaves out.
+
+    Parameters
+    ----------
+    patients : ndarray of shape (n,)
+        Whose image each is.
+    cell : CovidCell
+        Kind and seed of the partition, and which fold.
+
+    Returns
+    -------
+    train, held_out : ndarray of int
+    """
+    return partition(patients, cell.folds, cell.trial)[cell.fold]
+
+
+def partition(
+    patients: NDArray[np.str_], folds: str, trial: int
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Deal images into folds.
+
+    Parameters
+    ----------
+    patients : ndarray of shape (n,)
+        Whose image each is.
+    folds : str
+        ``"random"``, or ``"grouped"``, which never splits a patient.
+    trial : int
+        Seed of the partition.
+
+    Returns
+    -------
+    list of (rows of the other folds, rows of the fold)
+    """
+    if folds == "random":
+        return list(KFold(N_FOLDS, shuffle=True, random_state=trial).split(patients))
+    return list(GroupKFold(N_FOLDS, shuffle=True, random_state=trial).split(patients, groups=patients))
+
+
+def compute_covid_features(
+    data_dir: Path,
+    backbone: Backbone,
+    *,
+    equalise: bool,
+    progress: Callable[[int, int], None] | None = None,
+) -> CovidFeatures:
+    """Compute the features from the images of the public repositories.
+
+    Parameters
+    ----------
+    data_dir : Path
+        Holds ``covid-chestxray-dataset``, ``Actualmed-COVID-chestxray-dataset`` and ``MURA-v1.1``.
+    backbone : Backbone
+        The frozen network.
+    equalise : bool
+        Whether every image is squashed and its histogram equalised first.
+    progress : callable, optional
+        ``progress(n_done, n)`` while images are read.
+
+    Returns
+    -------
+    CovidFeatures
+    """
+    chest, actualmed, bones = (data_dir / name for name in _CLONES)
+    train, test, ood = read_covid_chestxray(chest), read_actualmed(actualmed), read_mura(bones)
+    paths = [*train.paths, *test.paths, *test.inconclusive_paths, *ood.paths]
+    preprocessing = backbone.preprocessing
+    if equalise:
+        preprocessing = replace(preprocessing, mode="squash", resize=preprocessing.resized, equalise=True)
+    features = image_features(paths, backbone, preprocessing=preprocessing, progress=progress)
+    ends = np.cumsum([len(train.paths), len(test.paths), len(test.inconclusive_paths)])
+    of_train, of_test, of_inconclusive, of_ood = np.split(features, ends)
+    return CovidFeatures(
+        features=of_train,
+        labels_paper=train.labels_paper,
+        labels_any_covid=train.labels_any_covid,
+        is_xray=train.is_xray,
+        patients=train.patients,
+        ids=train.ids,
+        test_features=of_test,
+        test_labels=test.labels,
+        test_patients=test.patients,
+        inconclusive_features=of_inconclusive,
+        ood_features=of_ood,
+        ood_groups=ood.groups,
+    )
+
+
+def _describe(given: CovidFeatures) -> dict[str, Any]:
+    """Counts and a fingerprint of everything that decides a cell."""
+    groups, counts = np.unique(given.ood_groups, return_counts=True)
+    arrays = (
+        *(given.features, given.labels_paper, given.labels_any_covid, given.is_xray, given.patients),
+        *(given.test_features, given.test_labels, given.ood_features, given.ood_groups),
+    )
+    return {
+        "fingerprint": array_fingerprint(*arrays),
+        "train": len(given.features),
+        "train_positive": int(given.labels_paper.sum()),
+        "xrays": int(given.is_xray.sum()),
+        "xrays_positive": int(given.labels_any_covid[given.is_xray].sum()),
+        "patients": len(np.unique(given.patients)),
+        "actualmed_positive": int(given.test_labels.sum()),
+        "actualmed_negative": int((given.test_labels == 0).sum()),
+        "bones": dict(zip(groups.tolist(), counts.tolist(), strict=True)),
+    }

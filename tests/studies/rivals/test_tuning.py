@@ -1,0 +1,133 @@
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import log_loss as sklearn_log_loss
+from sklearn.neighbors import KNeighborsClassifier
+
+from pnca_studies.rivals.tuning import TunedClassifier, errors, log_loss, squared_error, stratified_folds
+
+SEEDS = range(20)
+
+
+def labels_with_counts(counts, seed):
+    return np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+
+
+@pytest.mark.parametrize("counts", [(20, 20), (7, 2, 3), (2, 2), (12, 1, 2, 1), (6, 5, 4)])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_folds__every_training_part_holds_every_class(counts, seed):
+    y = labels_with_counts(counts, seed)
+    folds = stratified_folds(y, np.random.RandomState(seed))
+    lone = np.isin(y, np.flatnonzero(np.array(counts) == 1))
+    tested = np.concatenate([test for _, test in folds])
+    assert sorted(tested) == np.flatnonzero(~lone).tolist()  # each once, but for the lone ones
+    for train, test in folds:
+        assert set(y[train]) == set(y)
+        assert not set(train) & set(test)
+        assert len(train) + len(test) == len(y)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_folds__are_stratified(seed):
+    y = labels_with_counts((50, 25), seed)
+    for _, test in stratified_folds(y, np.random.RandomState(seed)):
+        assert np.bincount(y[test]).tolist() == [10, 5]
+
+
+def test_folds__there_are_none_if_every_class_is_alone():
+    assert stratified_folds(np.arange(4), np.random.RandomState(0)) == []
+
+
+def test_folds__depend_on_the_seed_alone():
+    y = labels_with_counts((10, 10), 0)
+    first, again, other = (stratified_folds(y, np.random.RandomState(seed)) for seed in (1, 1, 2))
+    same = [np.array_equal(a[1], b[1]) for a, b in zip(first, again, strict=True)]
+    assert all(same)
+    assert not all(np.array_equal(a[1], b[1]) for a, b in zip(first, other, strict=True))
+
+
+def test_losses__match_their_definitions():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.array(["a", "b", "c"])[rng.integers(0, 3, 60)]
+    model = KNeighborsClassifier(20).fit(X, y)
+    proba = model.predict_proba(X)
+    assert log_loss(model, X, y) == pytest.approx(60 * sklearn_log_loss(y, proba))
+    slow = sum(
+        (p - (label == name)) ** 2
+        for row, label in zip(proba, y, strict=True)
+        for p, name in zip(row, "abc", strict=True)
+    )
+    assert squared_error(model, X, y) == pytest.approx(slow)
+    assert errors(model, X, y) == pytest.approx(60 * (1 - model.score(X, y)))
+
+
+def test_log_loss__of_an_impossible_label_is_finite_and_of_a_missing_one_is_counted():
+    model = KNeighborsClassifier(1).fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+    assert log_loss(model, np.array([[0.0]]), np.array([2])) == pytest.approx(52 * np.log(2))
+
+
+def test_tuned__picks_what_a_loop_over_folds_picks(blobs):
+    rng = np.random.default_rng(0)
+    X = blobs[0] + 2 * rng.normal(size=blobs[0].shape)
+    y, grid = blobs[1], {"n_neighbors": [1, 5, 15, 40]}
+    losses = []
+    for k in grid["n_neighbors"]:
+        model, total = KNeighborsClassifier(k), 0.0
+        for train, test in stratified_folds(y, np.random.RandomState(3)):
+            total += squared_error(clone(model).fit(X[train], y[train]), X[test], y[test])
+        losses.append(total)
+    expected = grid["n_neighbors"][int(np.argmin(losses))]
+    assert expected not in (1, 40)  # a problem with a best value in between
+    tuned = TunedClassifier(KNeighborsClassifier(), grid, loss=squared_error, random_state=3).fit(X, y)
+    assert tuned.best_params_ == {"n_neighbors": expected}
+    reference = KNeighborsClassifier(expected).fit(X, y)
+    np.testing.assert_array_equal(tuned.predict_proba(X), reference.predict_proba(X))
+    np.testing.assert_array_equal(tuned.predict(X), reference.predict(X))
+
+
+def test_tuned__grid_may_depend_on_the_inputs(blobs):
+    seen = []
+
+    def grid(X):
+        seen.append(X.shape)
+        return {"n_neighbors": [len(X) // 20]}
+
+    tuned = TunedClassifier(KNeighborsClassifier(), grid, random_state=0).fit(*blobs)
+    assert seen == [(60, 5)]
+    assert tuned.best_params_ == {"n_neighbors": 3}
+
+
+def test_tuned__without_two_examples_of_any_class_takes_the_first_candidate():
+    X, y = np.arange(4.0)[:, None], np.arange(4)
+    tuned = TunedClassifier(KNeighborsClassifier(), {"n_neighbors": [2, 1]}, random_state=0).fit(X, y)
+    assert tuned.best_params_ == {"n_neighbors": 2}
+
+
+class Recorder(BaseEstimator):
+    """A transformer that shifts its inputs, and writes down what it has seen."""
+
+    fits: list = []  # noqa: RUF012
+
+    def __init__(self, shift=0):
+        self.shift = shift
+
+    def fit(self, X, y):
+        self.fits.append((self.shift, len(X)))
+        return self
+
+    def transform(self, X):
+        return X + self.shift
+
+
+def test_tuned__transformer_learns_from_training_parts_only_and_once_for_all_candidates(blobs, monkeypatch):
+    monkeypatch.setattr(Recorder, "fits", [])
+    tuned = TunedClassifier(
+        DummyClassifier(),
+        {"strategy": ["prior", "uniform", "most_frequent"]},
+        transformer=Recorder(),
+        transformer_grid={"shift": [0, 1]},
+        random_state=0,
+    ).fit(*blobs)
+    assert Recorder.fits == [(0, 48), (1, 48)] * 5 + [(0, 60)]
+    assert tuned.transformer_.transform(1) == 1
