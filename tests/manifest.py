@@ -190,10 +190,10 @@ def write(path: Path, only: str) -> None:
 def compare(former: Path, now: Path) -> int:
     """Print what differs; the exit status says whether anything does."""
     with np.load(former) as a, np.load(now) as b:
-        missing = sorted(set(a.files) ^ set(b.files))
+        missing = sorted(set(a.files) - set(b.files))
         different = [name for name in a.files if name in b.files and not _same(a[name], b[name])]
         for name in missing:
-            print(f"only in one: {name}")
+            print(f"missing: {name}")
         for name in different:
             far = (
                 np.abs(a[name] - b[name]).max()
@@ -201,7 +201,7 @@ def compare(former: Path, now: Path) -> int:
                 else ""
             )
             print(f"differs: {name} {far}")
-        print(f"{len(a.files)} arrays, {len(different)} differ, {len(missing)} in one only")
+        print(f"{len(a.files)} arrays, {len(different)} differ, {len(missing)} missing, {len(set(b.files) - set(a.files))} new")
     return int(bool(different or missing))
 
 

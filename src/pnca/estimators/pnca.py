@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
-
-from pnca import accelerated
 from pnca.estimators._compat import Interval, StrOptions
-from pnca.estimators.base import Examples
-from pnca.estimators.choosing import MANY_ROWS, MORE_AUGMENTATION, ChoosingClassifier
-from pnca.estimators.neighbour import BACKGROUND, NeighbourClassifier
-from pnca.maths.scaling import column_scale, common_scale, neighbour_loss
-from pnca.maths.stein import UNMIXED, Mixing, functional_mixing
-from pnca.training.batches import spread_rows
-from pnca.training.folds import Teams
-
-#: Epochs, up to as many examples as make a full batch.
-_EPOCHS, _FULL_BATCH = 300, 500
-#: Beyond, batches of about this size, and one and a half times as many steps, but not too few epochs.
-_MINIBATCH, _LEAST_EPOCHS = 250, 20
-#: The same with positive features, which are for tens of thousands of examples: 1,200 steps for 60,000.
-_LEAST_EPOCHS_OF_MANY = 5
-#: When one way of scaling is clearly better than another.
-_CLEARLY_LESS = 0.95
+from pnca.estimators.neighbour import NeighbourClassifier
 
 
-class PNCAClassifier(ChoosingClassifier):
+class PNCAClassifier(NeighbourClassifier):
     """Probabilistic neighbourhood component analysis.
 
     Every input becomes a cloud of m points in a latent space, one from each particle, and a class is as
@@ -251,86 +229,3 @@ class PNCAClassifier(ChoosingClassifier):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
-
-    @property
-    def _optimiser(self) -> str:
-        return self.solver
-
-    @property
-    def _max_epochs(self) -> int:
-        if self.max_epochs != "auto":
-            return int(self.max_epochs)
-        n, least = self.n_samples_fit_, _LEAST_EPOCHS_OF_MANY if self.kernel == "positive" else _LEAST_EPOCHS
-        return _EPOCHS if n <= _FULL_BATCH else max(3 * _EPOCHS * _MINIBATCH // (2 * n), least)
-
-    @property
-    def _batch_size(self) -> int | None:
-        if self.batch_size != "auto":
-            return None if self.batch_size is None else int(self.batch_size)
-        return None if self.n_samples_fit_ <= _FULL_BATCH else max(_MINIBATCH, 10 * len(self.classes_))
-
-    @property
-    def _is_image(self) -> bool:
-        return self.module is None and (self.image_shape is not None or len(self.input_shape_) > 1)
-
-    @property
-    def _dropout(self) -> float:
-        if self.dropout != "auto":
-            return float(self.dropout)
-        if self.module is not None:
-            return 0.0
-        # Many columns repeat each other, and few can be missed.
-        n_columns = math.prod(self.input_shape_)
-        return 0.2 if self._is_image else 0.5 * n_columns / (n_columns + 50)
-
-    @property
-    def _augmentation(self) -> float:
-        return float(self._is_image) if self.augmentation == "auto" else float(self.augmentation)
-
-    @property
-    def _strengths(self) -> tuple[float, ...]:
-        strength = self._augmentation
-        is_free = self._has_kinds and self.augmentation == "auto" and strength
-        return (strength, MORE_AUGMENTATION * strength) if is_free else (strength,)
-
-    def _mix(self, particles: Tensor, teams: Teams) -> Mixing:
-        if self.update == "independent":
-            return UNMIXED
-        return functional_mixing(particles, teams.slices, accelerated.parameter_kernel)
-
-    def _set_scale(self, examples: Examples) -> NDArray[np.float32]:
-        if self.scaling is None or self.module is not None:
-            return examples.inputs
-        inputs = torch.from_numpy(examples.inputs).double()
-        scaling = self._choose_scaling(inputs, examples) if self.scaling == "auto" else self.scaling
-        centre, spread = _scale(inputs, scaling, is_image=self._is_image)
-        self.input_centre_, self.input_spread_ = centre.numpy().copy(), spread.numpy().copy()
-        scaled: NDArray[np.float32] = self._scaled(inputs).float().numpy()
-        return scaled
-
-    def _choose_scaling(self, inputs: Tensor, examples: Examples) -> str:
-        if self._is_image:
-            return "common"
-        rows = spread_rows(len(inputs), MANY_ROWS)
-        groups = None if examples.groups is None else torch.from_numpy(examples.groups)[rows]
-        labels = torch.from_numpy(examples.labels)[rows]
-        losses = {}
-        for scaling in ("columns", "common"):
-            centre, spread = _scale(inputs, scaling)
-            losses[scaling] = neighbour_loss(
-                ((inputs - centre) / spread)[rows], labels, len(self.classes_), BACKGROUND, groups
-            )
-        # One scale keeps the distances as they are; it is given up for a clear gain only.
-        return "columns" if losses["columns"] < _CLEARLY_LESS * losses["common"] else "common"
-
-    def _scaled(self, inputs: Tensor) -> Tensor:
-        if not hasattr(self, "input_centre_"):
-            return inputs
-        centre, spread = (torch.from_numpy(a).to(inputs) for a in (self.input_centre_, self.input_spread_))
-        return (inputs - centre) / spread
-
-
-def _scale(inputs: Tensor, scaling: str, *, is_image: bool = False) -> tuple[Tensor, Tensor]:
-    if scaling == "columns":
-        return column_scale(inputs)
-    return common_scale(inputs, same_centre=is_image)

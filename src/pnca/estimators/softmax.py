@@ -3,58 +3,17 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
-
-from pnca import accelerated
 from pnca.estimators._compat import Interval, StrOptions
-from pnca.estimators.base import ParticleClassifier, TrainingData
-from pnca.maths.likelihood import cross_entropy_and_probabilities
-from pnca.maths.stein import Mixing, svgd_posterior_mixing, svgd_posterior_mixing_as_published
-from pnca.training.batches import Indices, shuffled_batches
-from pnca.training.folds import Teams
-from pnca.training.steps import Evaluation
-
-
-class _Batch(NamedTuple):
-    """Examples of one step, those that this process has of them."""
-
-    inputs: Tensor  # (n, ...)
-    labels: Tensor  # (n,)
-    weights: Tensor  # (n,)
-    n_samples: int  # of all processes
+from pnca.estimators.base import ParticleClassifier
+from pnca.models.softmax import plan_softmax
 
 
 class _SoftmaxClassifier(ParticleClassifier):
     """Particles that each minimise their own cross-entropy, and are averaged to predict."""
 
-    @property
-    def _n_outputs(self) -> int:
-        return len(self.classes_)
-
-    @property
-    def _module_head(self) -> int | None:
-        return len(self.classes_)
-
-    def _batch(self, data: TrainingData, indices: Tensor) -> _Batch:
-        own = data.shards.own(indices)
-        return _Batch(data.inputs[own], data.labels[own], data.weights[own], len(indices))
-
-    def _evaluate(self, particles: Tensor, batch: _Batch, mixing: Tensor | None = None) -> Evaluation:
-        inputs, labels, weights, n_samples = batch
-        outputs = self.network_(particles, self._augmented(inputs), training=True, mixing=mixing)
-        losses, probabilities = cross_entropy_and_probabilities(outputs, labels, weights, n_samples)
-        predicted = probabilities.mean(dim=0).argmax(dim=1)
-        return Evaluation(losses.sum(), losses.detach().mean(), (predicted == labels).sum())
-
-    def _answers(self, outputs: Tensor, inputs: Tensor) -> Tensor:
-        return outputs.log_softmax(dim=2)
-
-    def _batches(self, labels: NDArray[np.int64], rng: np.random.RandomState) -> list[Indices]:
-        return shuffled_batches(len(labels), self._batch_size, rng)
+    _plan = staticmethod(plan_softmax)
 
 
 class DNNClassifier(_SoftmaxClassifier):
@@ -259,13 +218,3 @@ class BNNClassifier(EnsembleClassifier):
         )
         self.prior_precision = prior_precision
         self.update = update
-
-    def _mix(self, particles: Tensor, teams: Teams) -> Mixing:
-        as_published = self.update == "as_published"
-        mixing = svgd_posterior_mixing_as_published if as_published else svgd_posterior_mixing
-        return mixing(
-            particles,
-            n_samples=self.n_samples_fit_,
-            prior_precision=self.prior_precision,
-            kernel=accelerated.parameter_kernel,
-        )

@@ -1,35 +1,111 @@
 r"""The paper's algorithm, from embeddings to the step of the particles.
 
 Mallick, Dwivedi, Kailkhura, Joshi, Han: *Probabilistic Neighbourhood Component Analysis*.
-Training repeats five lines, with ``g`` the network that embeds (see ``pnca.networks``)::
+Training repeats four lines, with ``g`` the network that embeds (``pnca.networks``)::
 
-    Z = g(W, X)                                              # (m, n, d) latent particles
-    log_K = log_expected_kernel(Z, Z, bandwidth)             # Eq. 3, or log_approximate_kernel
-    log_q = log_correct_shares(leave_one_out(log_K), y)      # Eq. 4
-    loss = pnca_loss(log_q, weights)                         # Eq. 2
-    W = W - step_size * functional_gradient(W, d loss / d W) # Algorithm 1
+    Z = g(W, X)                                           # (m, n, d), embeddings by each particle
+    log_K = log_expected_kernel(Z, Z, h) + log_factor     # Eq. 3; q_ii = 0 is in the factor
+    loss = leave_one_out_loss(log_K, target).total        # Eqs. 4 and 2
+    W = W - step_size * functional_gradient(W, grad)      # Algorithm 1, grad = d loss / d W
+
+``pnca.models.neighbours`` has the first, ``pnca.models.kernels`` the second, with this or another kernel, and
+``pnca.training.loop`` the last, where :func:`functional_mixing` is the matrix of the functional gradient.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from pnca.maths.features import log_approximate_kernel
 from pnca.maths.kernels import log_expected_kernel
-from pnca.maths.neighbours import LOG_ZERO, leave_one_out, log_plus
-from pnca.maths.stein import functional_gradient
+from pnca.maths.neighbours import (
+    LOG_ZERO,
+    class_probabilities,
+    leave_one_out,
+    log_class_probabilities,
+    log_plus,
+)
+from pnca.maths.stein import functional_gradient, functional_mixing
 
 __all__ = [
+    "Loss",
+    "Target",
     "functional_gradient",
+    "functional_mixing",
     "leave_one_out",
+    "leave_one_out_loss",
     "log_approximate_kernel",
     "log_correct_shares",
     "log_expected_kernel",
+    "loss_of_masses",
     "pnca_loss",
     "shares_and_log_correct",
 ]
+
+
+class Target(NamedTuple):
+    """What the examples of a batch are to be predicted as."""
+
+    labels: Tensor  # (n,), integer classes of all points
+    of_rows: Tensor  # (n_a,), those of the points whose loss is computed; all n, or some
+    weights: Tensor  # (n_a,) or (members, n_a), in the loss
+    background: float  # mass that belongs to no point
+    log_prior: Tensor  # (c,), by which it is split among the classes
+    full: slice  # members whose accuracy is counted
+
+
+class Loss(NamedTuple):
+    """Leave-one-out loss of a batch."""
+
+    total: Tensor  # ()
+    n_correct: Tensor  # (), rows whose most probable class is their own
+
+
+def leave_one_out_loss(log_kernel: Tensor, target: Target) -> Loss:
+    r"""Loss of a batch from the kernel of all pairs: Equations 4 and 2.
+
+    Parameters
+    ----------
+    log_kernel : Tensor of shape (members, n_a, n)
+        :math:`\log K_{ij}`, one for each member that predicts on its own, with :math:`K_{ii} = 0`.
+    target : Target
+        Classes and weights.
+
+    Returns
+    -------
+    Loss
+    """
+    labels, of_rows, weights, background, log_prior, full = target
+    shares, log_correct = shares_and_log_correct(log_kernel, labels, background, log_prior, of_rows)
+    probabilities = class_probabilities(shares[full], labels, log_prior)
+    return Loss(pnca_loss(log_correct, weights), _n_correct(probabilities, of_rows))
+
+
+def loss_of_masses(log_masses: Tensor, target: Target) -> Loss:
+    r"""The same from class masses, where the kernel of all pairs is too large to hold.
+
+    Parameters
+    ----------
+    log_masses : Tensor of shape (members, n_a, c)
+        :math:`\log S_{ic}`, each point left out of its own class.
+    target : Target
+        Classes and weights.
+
+    Returns
+    -------
+    Loss
+    """
+    log_probabilities = log_class_probabilities(log_masses, target.background, target.log_prior)
+    chosen = target.of_rows[:, None].expand(*log_probabilities.shape[:-1], 1)
+    log_correct = log_probabilities.gather(-1, chosen).squeeze(-1)
+    probabilities = log_probabilities.detach()[target.full].exp()
+    return Loss(pnca_loss(log_correct, target.weights), _n_correct(probabilities, target.of_rows))
+
+
+def _n_correct(probabilities: Tensor, labels: Tensor) -> Tensor:
+    return (probabilities.mean(dim=0).argmax(dim=1) == labels).sum()
 
 
 def log_correct_shares(

@@ -21,12 +21,21 @@ class ParticleNetwork(Protocol):
         """Draw initial parameters, float32 on the CPU: (m, p)."""
         ...
 
+    #: Whether dropout draws from torch's global generator rather than from a given one.
+    uses_global_generator: bool
+
     def __call__(
-        self, particles: Tensor, inputs: Tensor, *, training: bool = False, mixing: Tensor | None = None
+        self,
+        particles: Tensor,
+        inputs: Tensor,
+        *,
+        training: bool = False,
+        mixing: Tensor | None = None,
+        generator: torch.Generator | None = None,
     ) -> Tensor:
         """Run every particle on every input: (m, p), (n, ...) -> (m, n, d).
 
-        With ``mixing`` (m, m), what reaches the particles are its products with their gradients.
+        With ``mixing`` (m, m) the particle gradient is ``mixing @ grad``.
         """
         ...
 

@@ -37,6 +37,7 @@ class MLP:
     """
 
     prediction_dtype = torch.float64
+    uses_global_generator = False
 
     def __init__(self, layer_sizes: Sequence[int], *, dropout: float = 0.0) -> None:
         self.layer_sizes = tuple(layer_sizes)
@@ -55,15 +56,18 @@ class MLP:
         return particles
 
     def __call__(
-        self, particles: Tensor, inputs: Tensor, *, training: bool = False, mixing: Tensor | None = None
+        self,
+        particles: Tensor,
+        inputs: Tensor,
+        *,
+        training: bool = False,
+        mixing: Tensor | None = None,
+        generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Run every particle on every input, or on its own: (m, p), ([m,] n, n_in) -> (m, n, n_out).
-
-        With ``mixing`` (m, m), what reaches the particles are its products with their gradients.
-        """
+        """Run every particle on every input, or on its own: (m, p), ([m,] n, n_in) -> (m, n, n_out)."""
         hidden = inputs.expand(particles.shape[0], -1, -1)
         if training and self.dropout:
-            hidden = drop(hidden, self.dropout)
+            hidden = drop(hidden, self.dropout, generator)
         is_shared = hidden.stride(0) == 0
         outputs: Tensor = _Layers.apply(particles, hidden, self.shapes, mixing, is_shared)  # type: ignore[no-untyped-call]
         return outputs
@@ -116,7 +120,7 @@ class _Layers(torch.autograd.Function):
         return direction, grad_inputs, None, None, None
 
 
-def drop(inputs: Tensor, rate: float) -> Tensor:
+def drop(inputs: Tensor, rate: float, generator: torch.Generator | None = None) -> Tensor:
     """Set a share of the numbers to zero at random and scale the others up to keep the mean.
 
     Parameters
@@ -125,6 +129,8 @@ def drop(inputs: Tensor, rate: float) -> Tensor:
         They need no gradient.
     rate : float
         The share, rounded to a multiple of 1/256.
+    generator : torch.Generator, optional
+        Source of the randomness; torch's global one by default.
 
     Returns
     -------
@@ -134,6 +140,7 @@ def drop(inputs: Tensor, rate: float) -> Tensor:
     # torch.nn.functional.dropout on a CPU, where the random numbers take the time.
     level = min(round(256 * rate), 255)
     n = inputs.numel()
-    words = torch.empty(-(-n // 8), dtype=torch.int64, device=inputs.device).random_(-(2**63), None)
+    words = torch.empty(-(-n // 8), dtype=torch.int64, device=inputs.device)
+    words.random_(-(2**63), None, generator=generator)
     kept = words.view(torch.uint8)[:n].view(inputs.shape) >= level
     return inputs * kept * (256 / (256 - level))

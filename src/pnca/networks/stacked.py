@@ -42,6 +42,8 @@ class StackedModule:
 
     # A user's forward may create float32 tensors of its own, so its precision is left alone.
     prediction_dtype = torch.float32
+    # nn.Dropout takes no other.
+    uses_global_generator = True
 
     def __init__(
         self,
@@ -79,12 +81,15 @@ class StackedModule:
         return particles
 
     def __call__(
-        self, particles: Tensor, inputs: Tensor, *, training: bool = False, mixing: Tensor | None = None
+        self,
+        particles: Tensor,
+        inputs: Tensor,
+        *,
+        training: bool = False,
+        mixing: Tensor | None = None,
+        generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Run every particle on every input: (m, p), (n, ...) -> (m, n, d).
-
-        With ``mixing`` (m, m), what reaches the particles are its products with their gradients.
-        """
+        """Run every particle on every input: (m, p), (n, ...) -> (m, n, d); no generator can be given."""
         if not len(inputs):  # a process's share may be empty, which many modules cannot take
             return self(particles, self.sample[:1].to(inputs), training=training, mixing=mixing)[:, :0]
         module = self.template.to(particles.device)

@@ -66,7 +66,34 @@ class ImageShape:
         return self.height * self.width * self.channels
 
 
-def augment(inputs: Tensor, image: ImageShape, strength: float) -> Tensor:
+@dataclass(frozen=True, kw_only=True)
+class Augmentation:
+    """Random changes of training images, of one strength for each kind of particles.
+
+    Attributes
+    ----------
+    image : ImageShape
+        How the numbers of an input form an image.
+    strengths : tuple of float
+        See :func:`augment`; one if all particles see the same.
+    """
+
+    image: ImageShape
+    strengths: tuple[float, ...]
+
+    def __call__(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Change inputs (n, ...): (n, ...), or (kinds, n, ...) if there are several strengths."""
+        moved = [
+            # A rank's rows of a batch may be none.
+            augment(inputs, self.image, strength, generator) if len(inputs) else inputs
+            for strength in self.strengths
+        ]
+        return moved[0] if len(moved) == 1 else torch.stack(moved)
+
+
+def augment(
+    inputs: Tensor, image: ImageShape, strength: float, generator: torch.Generator | None = None
+) -> Tensor:
     """Move, turn and resize each image at random; what enters at the border repeats the border.
 
     Parameters
@@ -77,6 +104,8 @@ def augment(inputs: Tensor, image: ImageShape, strength: float) -> Tensor:
         How their numbers form images.
     strength : float
         Multiplies the largest changes: a fourteenth of the side, fifteen degrees, a tenth of the size.
+    generator : torch.Generator, optional
+        Source of the randomness; torch's global one by default.
 
     Returns
     -------
@@ -84,9 +113,11 @@ def augment(inputs: Tensor, image: ImageShape, strength: float) -> Tensor:
     """
     n, (h, w, c) = len(inputs), (image.height, image.width, image.channels)
     pixels = inputs.reshape(n, h, w, c).movedim(3, 1) if image.channels_last else inputs.reshape(n, c, h, w)
-    shift, angle, size = (
-        strength * (2 * torch.rand(n, k, device=inputs.device, dtype=inputs.dtype) - 1) for k in (2, 1, 1)
-    )
+
+    def up_to_one(k: int) -> Tensor:
+        return 2 * torch.rand(n, k, device=inputs.device, dtype=inputs.dtype, generator=generator) - 1
+
+    shift, angle, size = (strength * up_to_one(k) for k in (2, 1, 1))
     turn, zoom = angle * math.radians(ROTATION), 1 / (1 + RESIZE * size).clamp_min(0.1)
     cosine, sine = (turn.cos() * zoom).squeeze(1), (turn.sin() * zoom).squeeze(1)
     # The grid's axes run from -1 to 1, whatever the sides: a turn must not shear.

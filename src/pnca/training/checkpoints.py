@@ -1,9 +1,9 @@
 """Fits that survive the death of their process: all of a training's state, in a file, every few epochs.
 
-A file is written beside its place and then moved there, so it is complete or absent. What has a state offers
-``state()``, named tensors, and ``restore(state)``; a checkpoint keeps the states of all it is told of. One
-file is kept for each fit of a block until the block ends: in a block of several fits those already complete
-are then not trained again. At the end of the block nothing is left to do, and the files are removed.
+A file is written under a temporary name and then renamed, so it is complete or absent. What has a state
+offers ``state()``, named tensors, and ``restore(state)``. One file is kept for each fit of a block until the block
+ends: in a block of several fits those already complete are then not trained again. At the end of the block
+nothing is left to do, and the files are removed.
 """
 
 import json
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -22,8 +22,11 @@ from pnca.exceptions import CorruptDataError, InvalidInputError
 from pnca.files import make_folder, write_atomically
 from pnca.training.shards import Shards
 
+if TYPE_CHECKING:
+    from pnca.training.loop import Run
+
 #: Changes when what is in a file does.
-_FORMAT = 1
+_FORMAT = 2
 
 State = dict[str, Tensor]
 
@@ -41,34 +44,6 @@ class HasState(Protocol):
 
 
 class Checkpoint:
-    """No checkpoint: nothing is kept and nothing resumed."""
-
-    def seed(self, fresh: int) -> int:
-        """Seed of a fit without one: that of the fit that is resumed, or a fresh one."""
-        return fresh
-
-    def identify(self, describe: Callable[[], Mapping[str, str]]) -> None:
-        """Say what the fit is of, fingerprints by name; an error if the file is of another."""
-
-    def keep(self, **parts: HasState) -> None:
-        """Add things whose state is kept."""
-
-    def resume(self) -> int:
-        """Restore all parts; return the epochs that are done, zero if there is no file."""
-        return 0
-
-    def after_epoch(self, epoch: int) -> None:
-        """Write a file, if it is time."""
-
-    def complete(self, epoch: int) -> None:
-        """Write the state after the last epoch."""
-
-
-#: The rule, outside of :func:`checkpoints`.
-NO_CHECKPOINT = Checkpoint()
-
-
-class FileCheckpoint(Checkpoint):
     """The state of one fit in a file.
 
     Parameters
@@ -92,7 +67,7 @@ class FileCheckpoint(Checkpoint):
             if shards.is_first:
                 content = _read(path)
         # Through the first process: machines need no disk in common.
-        content = shards.spread(content)
+        content = shards.broadcast(content)
         self._saved = None if content is None else _parse(content, path)
 
     def seed(self, fresh: int) -> int:
@@ -114,14 +89,27 @@ class FileCheckpoint(Checkpoint):
                 "delete the file."
             )
 
-    def keep(self, **parts: HasState) -> None:
-        """Add things whose state is kept."""
-        self._parts.update(parts)
+    @contextmanager
+    def around(self, run: "Run") -> Iterator[Callable[[], None]]:
+        """Restore the state of a training, write it every few epochs, and once more when it is complete."""
+        self._parts = {
+            "particles": Values(run.particles),
+            "optimiser": run.optimiser,
+            "log": run.log,
+            "rng": NumpyStream(run.rng),
+            "torch": TorchStreams(run.generator, run.particles.device, self.shards),
+            **run.kept,
+        }
+        self._resume()
+        yield lambda: self._write(run.n_epochs) if run.n_epochs % self.every == 0 else None
+        if run.n_epochs == run.schedule.max_epochs:
+            self._write(run.n_epochs)
+            self.is_complete = True
 
-    def resume(self) -> int:
-        """Restore all parts; return the epochs that are done, zero if there is no file."""
+    def _resume(self) -> None:
+        """Restore all parts, if there is a file."""
         if self._saved is None:
-            return 0
+            return
         metadata, tensors = self._saved
         for part, keeper in self._parts.items():
             prefix = f"{part}."
@@ -130,17 +118,6 @@ class FileCheckpoint(Checkpoint):
             )
         self._saved = None  # its memory
         self._epoch_written = int(metadata["epoch"])
-        return self._epoch_written
-
-    def after_epoch(self, epoch: int) -> None:
-        """Write a file, if it is time."""
-        if epoch % self.every == 0:
-            self._write(epoch)
-
-    def complete(self, epoch: int) -> None:
-        """Write the state after the last epoch."""
-        self._write(epoch)
-        self.is_complete = True
 
     def _write(self, epoch: int) -> None:
         from safetensors.torch import save
@@ -180,11 +157,11 @@ class _Session:
 
     def __init__(self, folder: Path, every: int) -> None:
         self.folder, self.every = folder, every
-        self.fits: list[FileCheckpoint] = []
+        self.fits: list[Checkpoint] = []
 
-    def open(self, shards: Shards) -> FileCheckpoint:
+    def open(self, shards: Shards) -> Checkpoint:
         path = self.folder / f"fit-{len(self.fits) + 1:03d}.safetensors"
-        self.fits.append(FileCheckpoint(path, self.every, shards))
+        self.fits.append(Checkpoint(path, self.every, shards))
         return self.fits[-1]
 
     def remove_complete(self) -> None:
@@ -193,7 +170,8 @@ class _Session:
                 fit.path.unlink(missing_ok=True)
 
 
-_current: ContextVar[_Session | None] = ContextVar("checkpoints", default=None)
+#: The block of :func:`checkpoints` that the caller is in, if any.
+SESSION: ContextVar[_Session | None] = ContextVar("checkpoints", default=None)
 
 
 @contextmanager
@@ -227,29 +205,12 @@ def checkpoints(folder: str | Path, *, every: int = 10) -> Iterator[None]:
     if not (isinstance(every, int) and every >= 1):
         raise InvalidInputError(f"every must be a whole number of epochs, at least 1; got {every!r}.")
     session = _Session(Path(folder), every)
-    token = _current.set(session)
+    token = SESSION.set(session)
     try:
         yield
     finally:
-        _current.reset(token)
+        SESSION.reset(token)
     session.remove_complete()
-
-
-def open_checkpoint(shards: Shards) -> Checkpoint:
-    """Open the checkpoint of the fit that begins here.
-
-    Parameters
-    ----------
-    shards : Shards
-        Processes that share the fit.
-
-    Returns
-    -------
-    Checkpoint
-        One that does nothing outside of :func:`checkpoints`.
-    """
-    session = _current.get()
-    return NO_CHECKPOINT if session is None else session.open(shards)
 
 
 class Values:
@@ -303,34 +264,39 @@ class NumpyStream:
 
 
 class TorchStreams:
-    """The states of torch's own generators, in all processes.
+    """The states of the generators behind dropout and augmentation, in all ranks.
 
     Parameters
     ----------
+    generator : torch.Generator or None
+        The fit's own; None: torch's global generators.
     device : torch.device
-        Where the fit runs; a GPU has a generator beside that of the CPU.
+        Where the fit runs; a GPU has a global generator beside that of the CPU.
     shards : Shards
-        Processes that share the fit, each with streams of its own.
+        Process group that shares the fit, each rank with generators of its own.
     """
 
-    def __init__(self, device: torch.device, shards: Shards) -> None:
-        self.device, self.shards = device, shards
+    def __init__(self, generator: torch.Generator | None, device: torch.device, shards: Shards) -> None:
+        self.shards = shards
+        if generator is not None:
+            self.generators = {"own": generator}
+        else:
+            self.generators = {"cpu": torch.default_generator}
+            if device.type == "cuda":
+                index = torch.cuda.current_device() if device.index is None else device.index
+                self.generators["cuda"] = torch.cuda.default_generators[index]
 
     def state(self) -> State:
-        """One row for each process."""
-        states = {"cpu": torch.get_rng_state()}
-        if self.device.type == "cuda":
-            states["cuda"] = torch.cuda.get_rng_state(self.device)
-        return {name: self.shards.stack(state) for name, state in states.items()}
+        """One row for each rank."""
+        return {name: self.shards.stack(each.get_state()) for name, each in self.generators.items()}
 
     def restore(self, state: State) -> None:
-        """Go back to a state; a process that there was not before keeps its own."""
-        rank = self.shards.rank
-        # Copies: torch reads a generator's state from the start of the memory, wherever a row begins.
-        if rank < len(state["cpu"]):
-            torch.set_rng_state(state["cpu"][rank].clone())
-        if self.device.type == "cuda" and rank < len(state.get("cuda", ())):
-            torch.cuda.set_rng_state(state["cuda"][rank].clone(), self.device)
+        """Go back to a state; a rank that there was not before keeps its own."""
+        for name, generator in self.generators.items():
+            rows = state.get(name, ())
+            if self.shards.rank < len(rows):
+                # A copy: torch reads a generator's state from the start of the memory, wherever a row begins.
+                generator.set_state(rows[self.shards.rank].clone())
 
 
 def _read(path: Path) -> bytes | None:

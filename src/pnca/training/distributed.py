@@ -15,7 +15,7 @@ from torch.distributed import PrefixStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
 from pnca.exceptions import InvalidInputError
-from pnca.training.shards import ONE_PROCESS, ProcessShards, Shards, sharing
+from pnca.training.shards import ONE_PROCESS, PROCESSES, ProcessShards, Shards
 
 #: What torchrun tells the processes it starts.
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -61,7 +61,7 @@ def distributed(*, timeout: float = 600.0) -> Iterator[Shards]:
     if not dist.is_available():
         raise InvalidInputError("This build of torch has no torch.distributed: fit in one process.")
     if dist.is_initialized():
-        with sharing(_shards()) as shards:
+        with _sharing() as shards:
             yield shards
         return
     if missing := [name for name in _VARIABLES if name not in os.environ]:
@@ -71,7 +71,7 @@ def distributed(*, timeout: float = 600.0) -> Iterator[Shards]:
         )
     _start(timeout)
     try:
-        with sharing(_shards()) as shards:
+        with _sharing() as shards:
             yield shards
         dist.barrier()  # nobody leaves while another still talks
     finally:
@@ -80,9 +80,16 @@ def distributed(*, timeout: float = 600.0) -> Iterator[Shards]:
         gc.collect()  # Gloo's threads must end before the interpreter does
 
 
-def _shards() -> Shards:
-    # One process has nobody to talk to, and its kernel of a set with itself is half the work.
-    return ProcessShards() if dist.get_world_size() > 1 else ONE_PROCESS
+@contextmanager
+def _sharing() -> Iterator[Shards]:
+    """Let the fits of a block be shared among the ranks of torch's process group."""
+    # One rank has nobody to talk to, and its kernel of a set with itself is half the work.
+    shards = ProcessShards() if dist.get_world_size() > 1 else None
+    token = PROCESSES.set(shards)
+    try:
+        yield shards or ONE_PROCESS
+    finally:
+        PROCESSES.reset(token)
 
 
 def _start(timeout: float) -> None:

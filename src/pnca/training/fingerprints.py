@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from pnca import __version__
+
 #: Parameters that do not decide what is learnt; random_state does, and shows in the initial particles.
 _UNIMPORTANT = frozenset({"device", "random_state", "verbose", "module"})
 
@@ -65,3 +67,27 @@ def parameter_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
     ['n_particles']
     """
     return {name: fingerprint(value) for name, value in parameters.items() if name not in _UNIMPORTANT}
+
+
+def fit_fingerprints(model: str, parameters: Mapping[str, Any], **parts: Any) -> dict[str, str]:  # noqa: ANN401
+    """Name what makes a fit this one and no other.
+
+    Parameters
+    ----------
+    model : str
+        Name of the class.
+    parameters : mapping
+        From ``get_params``.
+    **parts
+        Data, scale, module, initial particles: arrays, or lists of arrays.
+
+    Returns
+    -------
+    dict
+        From names to fingerprints.
+    """
+    of_parts = {
+        name: fingerprint([fingerprint(item) for item in part] if isinstance(part, list) else part)
+        for name, part in parts.items()
+    }
+    return {"model": model, "version of pnca": __version__, **of_parts, **parameter_fingerprints(parameters)}

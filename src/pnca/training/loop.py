@@ -1,20 +1,24 @@
-"""The training loop of every model: particles in, trained particles and their history out."""
+"""The training loop of every model: an objective and particles in, trained particles and history out."""
 
 import math
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pnca.exceptions import TrainingDivergedError
-from pnca.training.checkpoints import NO_CHECKPOINT, Checkpoint, Values
-from pnca.training.optimisers import make_optimiser
-from pnca.training.progress import progress_bar
-from pnca.training.shards import ONE_PROCESS, Shards
-from pnca.training.steps import Evaluate, Mix, Prepare, RecordedStep, Step
+from pnca.networks.seeding import seeded
+from pnca.training.objective import Objective
+from pnca.training.optimisers import Optimiser, make_optimiser
+
+if TYPE_CHECKING:
+    from pnca.training.checkpoints import HasState
+    from pnca.training.shards import ProcessShards
 
 _DIVERGED = (
     "{what}: lower learning_rate, or scale the inputs "
@@ -23,143 +27,206 @@ _DIVERGED = (
 #: Epochs between two looks at the loss on a GPU, which waits while it is looked at.
 _GPU_LOOK = 20
 
-#: The batches of one epoch, as arrays of indices.
-Batches = Callable[[], Iterable[np.ndarray]]
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How long, how fast and by which optimiser particles are trained.
+
+    Attributes
+    ----------
+    max_epochs : int
+        Passes over the data.
+    learning_rate : float
+        Step size.
+    solver : "nadam" or "adam"
+        Nadam is the paper's; Adam is faster.
+    graph_key : hashable or None
+        On a CUDA GPU, capture the step as a CUDA graph and replay it: a small step is then several times
+        faster. Nothing in it may depend on a value that the GPU has computed. The key must be equal for
+        steps of the same operations on the same shapes, and for no others.
+    """
+
+    max_epochs: int
+    learning_rate: float
+    solver: str = "nadam"
+    graph_key: Hashable | None = None
 
 
-@dataclass(frozen=True)
-class History:
-    """What happened in each epoch: the mean loss per example and the share it got right."""
+class History(NamedTuple):
+    """Mean loss per example and share of correct examples in each epoch."""
 
     loss: tuple[float, ...]
     accuracy: tuple[float, ...]
 
     def as_dict(self) -> dict[str, list[float]]:
         """As a mapping of columns, ready for ``pandas.DataFrame``."""
-        return {"loss": list(self.loss), "accuracy": list(self.accuracy)}
+        return {name: list(values) for name, values in self._asdict().items()}
+
+
+class Trained(NamedTuple):
+    """What a training leads to."""
+
+    particles: Tensor  # (m, p)
+    history: History
+    was_interrupted: bool
+
+
+#: Surrounds a training: entered before its first epoch, where it may restore a state, and left after the
+#: last. What it yields is called after every epoch. Progress bars, snapshots and checkpoints are wrappers.
+Wrapper = Callable[["Run"], AbstractContextManager[Callable[[], None]]]
 
 
 def train(
+    objective: Objective,
     particles: Tensor,
-    prepare: Prepare,
-    evaluate: Evaluate,
-    mix: Mix,
-    batches: Batches,
+    schedule: Schedule,
+    rng: np.random.RandomState,
     *,
-    max_epochs: int,
-    learning_rate: float,
-    optimiser: str = "nadam",
-    recorded_as: Hashable | None = None,
-    after_epoch: Callable[[int, Tensor], None] = lambda epoch, particles: None,
-    verbose: bool = False,
-    description: str = "fit",
-    shards: Shards = ONE_PROCESS,
-    checkpoint: Checkpoint = NO_CHECKPOINT,
-) -> tuple[Tensor, History]:
-    """Move particles along a direction with Nadam or Adam.
+    seed: int = 0,
+    wrappers: Sequence[Wrapper] = (),
+    shards: "ProcessShards | None" = None,
+) -> Trained:
+    """Minimise an objective over particles.
 
     Ctrl-C ends the training early and keeps what has been learnt, with a warning.
 
     Parameters
     ----------
+    objective : Objective
+        The loss, and the direction in which particles follow its gradients.
     particles : Tensor of shape (m, p)
-        Initial parameters; they are not changed.
-    prepare : callable
-        ``prepare(indices)`` makes ready what a batch needs whatever the particles are. It is not called
-        again for a batch that follows itself.
-    evaluate : callable
-        ``evaluate(particles, batch, mixing)`` returns an :class:`~pnca.training.steps.Evaluation` of that
-        batch, whose gradients reach the particles multiplied by ``mixing`` (m, m), if it is not None.
-    mix : callable
-        ``mix(particles)``, how gradients and particles make the direction that is descended.
-    batches : callable
-        Returns the batches of indices of the next epoch.
-    max_epochs : int
-        Passes over the data.
-    learning_rate : float
-        Step size.
-    optimiser : "nadam" or "adam"
-        Nadam is the paper's; Adam is faster.
-    recorded_as : hashable, optional
-        On a CUDA GPU, record the step once and play it again: a small step is then several times
-        faster. Nothing in it may depend on a value that the GPU has computed. What is given here must be
-        equal for steps of the same operations on the same shapes, and for no others.
-    after_epoch : callable
-        ``after_epoch(epochs_done, particles)``, called without gradients.
-    verbose : bool
-        Show a progress bar.
-    description : str
-        Its caption.
-    shards : Shards
-        Processes that share each batch; every one of them trains the same particles.
-    checkpoint : Checkpoint
-        Where the state is kept every few epochs, and from where it is taken up.
+        Initial parameters, on the device of the training; they are not changed.
+    schedule : Schedule
+        Epochs, learning rate, optimiser.
+    rng : numpy.random.RandomState
+        Source of the batches.
+    seed : int
+        Seed of dropout and augmentation.
+    wrappers : sequence of Wrapper
+        Called after every epoch in this order.
+    shards : ProcessShards, optional
+        Process group whose ranks share each batch; each rank trains the same particles.
 
     Returns
     -------
-    particles : Tensor of shape (m, p)
-    history : History
+    Trained
     """
-    particles = particles.detach().clone().requires_grad_()
-    steps = make_optimiser(optimiser, particles, learning_rate)
-    is_cuda = particles.device.type == "cuda"
-    log = _Log(max_epochs, particles.device)
-    checkpoint.keep(particles=Values(particles), optimiser=steps, log=log)
-    n_done = checkpoint.resume()  # before a step is recorded: a recording remembers where things lie
-    step = (
-        RecordedStep(particles, prepare, evaluate, mix, steps, recorded_as)
-        if recorded_as is not None and is_cuda and shards.size == 1
-        else Step(particles, prepare, evaluate, mix, steps, shards)
-    )
-    look_every = _GPU_LOOK if is_cuda and not verbose else 1
-    bar = progress_bar(description, max_epochs - n_done, enabled=verbose and shards.is_first)
-    with bar as advance, shards.stop_on_request() as check:
+    device, uses_global = particles.device, objective.uses_global_generator
+    generator = None if uses_global else torch.Generator(device).manual_seed(seed)
+    # Autocast, where the caller has it on, would round kernels and updates to bfloat16.
+    with (
+        torch.autocast(device.type, enabled=False),
+        seeded(seed, device) if uses_global else nullcontext(),
+        ExitStack() as stack,
+    ):
+        run = Run(objective, particles, schedule, rng, generator, shards)
+        after_epoch = [stack.enter_context(wrap(run)) for wrap in wrappers]
         try:
-            for epoch in range(n_done + 1, max_epochs + 1):
-                step.epoch(batches(), log.room())
-                log.keep()
+            while run.n_epochs < schedule.max_epochs:
+                run.advance()
                 with torch.no_grad():
-                    after_epoch(epoch, particles)
-                if epoch % look_every == 0:
-                    advance(*log.look())
-                checkpoint.after_epoch(epoch)
-                check()
+                    for call in after_epoch:
+                        call()
         except KeyboardInterrupt:
             warnings.warn(
-                f"Interrupted: the fit after {log.n_epochs} of {max_epochs} epochs is kept.", stacklevel=2
+                f"Interrupted: the fit after {run.n_epochs} of {schedule.max_epochs} epochs is kept.",
+                stacklevel=2,
             )
-    history = log.history()
-    if not particles.isfinite().all():
-        raise TrainingDivergedError(_DIVERGED.format(what="The parameters became infinite or NaN"))
-    if log.n_epochs == max_epochs:
-        checkpoint.complete(max_epochs)
-    return shards.follow_(particles.detach()), history
+        history = run.log.history()
+        if not run.particles.isfinite().all():
+            raise TrainingDivergedError(_DIVERGED.format(what="The parameters became infinite or NaN"))
+    trained = run.particles.detach()
+    return Trained(
+        trained if shards is None else shards.follow_(trained), history, run.n_epochs < schedule.max_epochs
+    )
 
 
-class _Log:
-    """Loss and accuracy of each epoch, kept where they are computed until they are looked at."""
+class Run:
+    """The state of a training: all that decides what happens in the next epoch.
+
+    Attributes
+    ----------
+    particles : Tensor of shape (m, p)
+        Changed at every step.
+    optimiser : Optimiser
+        Of these particles.
+    log : Log
+        Loss and accuracy so far.
+    rng, generator
+        Sources of the batches, and of dropout and augmentation (None: torch's global generator).
+    kept : dict
+        What else has a state that a checkpoint must hold, by name.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        particles: Tensor,
+        schedule: Schedule,
+        rng: np.random.RandomState,
+        generator: torch.Generator | None,
+        shards: "ProcessShards | None",
+    ) -> None:
+        self.objective, self.schedule, self.rng, self.generator = objective, schedule, rng, generator
+        self.particles = particles.detach().clone().requires_grad_()
+        self.optimiser = make_optimiser(schedule.solver, self.particles, schedule.learning_rate)
+        self.log = Log(schedule.max_epochs, particles.device)
+        self.shards = shards
+        self.kept: dict[str, HasState] = {}
+        self._step: TakesSteps | None = None
+        self._look_every = _GPU_LOOK if particles.is_cuda else 1
+
+    @property
+    def n_epochs(self) -> int:
+        """Epochs done."""
+        return self.log.n_epochs
+
+    def advance(self) -> None:
+        """Pass over the data once."""
+        if self._step is None:  # after a checkpoint was restored: a CUDA graph remembers addresses
+            self._step = self._make_step()
+        means = self.log.next_row()
+        sums, n_seen = self._step.sums.zero_(), 0
+        for indices in self.objective.batches(self.rng):
+            self._step.take(indices)
+            n_seen += len(indices)
+        torch.div(sums if self.shards is None else self.shards.sum_(sums), n_seen, out=means)
+        self.log.n_epochs += 1
+        if self.n_epochs % self._look_every == 0:
+            self.log.last()
+
+    def _make_step(self) -> "TakesSteps":
+        step = Step(self.objective, self.particles, self.optimiser, self.generator, self.shards)
+        key = self.schedule.graph_key
+        if key is None or not self.particles.is_cuda or self.shards is not None:
+            return step
+        from pnca.training.graphs import CapturedStep, CudaGraphs
+
+        return CapturedStep(step, CudaGraphs(self.particles.device, self.generator), key)
+
+
+class Log:
+    """Loss and accuracy of each epoch, kept where they are computed until they are read."""
 
     def __init__(self, max_epochs: int, device: torch.device) -> None:
         self.means = torch.zeros(max_epochs, 2, device=device)  # loss, accuracy
         self.n_epochs = 0
 
-    def room(self) -> Tensor:
-        """Where the loss and accuracy of the next epoch go."""
+    def next_row(self) -> Tensor:
+        """Room (2,) for the loss and accuracy of the next epoch."""
         return self.means[self.n_epochs]
 
-    def keep(self) -> None:
-        """Count what was put there."""
-        self.n_epochs += 1
-
     def state(self) -> dict[str, Tensor]:
+        """The epochs done."""
         return {"means": self.means[: self.n_epochs]}
 
     def restore(self, state: dict[str, Tensor]) -> None:
+        """Go back to a state."""
         self.n_epochs = len(state["means"])
         self.means[: self.n_epochs] = state["means"].to(self.means)
 
-    def look(self) -> tuple[float, float]:
-        """Loss and accuracy of the last epoch."""
+    def last(self) -> tuple[float, float]:
+        """Loss and accuracy of the last epoch; an error if the loss is not finite."""
         loss, accuracy = self.means[self.n_epochs - 1].tolist()
         if not math.isfinite(loss):
             self.history()
@@ -173,3 +240,83 @@ class _Log:
                 what = f"The loss became {value} in epoch {epoch}"
                 raise TrainingDivergedError(_DIVERGED.format(what=what))
         return History(tuple(loss), tuple(accuracy))
+
+
+class TakesSteps(Protocol):
+    """A step of the training, eager or captured as a CUDA graph."""
+
+    sums: Tensor
+
+    def take(self, indices: np.ndarray) -> None:
+        """Take one step with these examples."""
+        ...
+
+
+class SideStream(Protocol):
+    """Where work is done that nothing needs before the gradients."""
+
+    def beside(self) -> AbstractContextManager[Any]:
+        """Issue the work of a block on the side."""
+        ...
+
+    def join(self) -> None:
+        """Wait for that work."""
+        ...
+
+
+class Step:
+    """Evaluates batches and moves the particles.
+
+    Parameters
+    ----------
+    objective, particles, optimiser, generator, shards
+        See :class:`Run`.
+
+    Attributes
+    ----------
+    sums : Tensor of shape (2,)
+        Loss and correct examples, summed on the device: reading a number would make a GPU wait at every step.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        particles: Tensor,
+        optimiser: Optimiser,
+        generator: torch.Generator | None = None,
+        shards: "ProcessShards | None" = None,
+    ) -> None:
+        self.objective, self.particles, self.optimiser = objective, particles, optimiser
+        self.generator, self.shards = generator, shards
+        self.side: SideStream | None = None
+        self.sums = torch.zeros(2, device=particles.device)  # loss, correct examples
+        self._last: np.ndarray | None = None
+        self._batch: Any = None
+
+    def take(self, indices: np.ndarray) -> None:
+        """Take one step; a batch that follows itself is not prepared again."""
+        if self._last is None or not np.array_equal(self._last, indices):
+            self._batch = self.objective.prepare(torch.as_tensor(indices, device=self.particles.device))
+        self._last = indices
+        self.move(self._batch, len(indices))
+
+    def move(self, batch: Any, n: int) -> None:  # noqa: ANN401
+        """Move the particles by the gradient of a prepared batch of n examples."""
+        with torch.no_grad(), nullcontext() if self.side is None else self.side.beside():
+            mixing = self.objective.mixing(self.particles)
+        # Gradients are mixed while they arise, unless the optimiser's kernel does it.
+        of_gradients = None if self.optimiser.mixes else mixing.of_gradients
+        total_loss, mean_loss, n_correct = self.objective.evaluate(
+            self.particles, batch, of_gradients, self.generator
+        )
+        if self.side is not None:
+            self.side.join()
+        (gradients,) = torch.autograd.grad(total_loss, self.particles)
+        gradients = gradients.contiguous()
+        if self.shards is not None:
+            self.shards.sum_(gradients)
+        with torch.no_grad():
+            self.optimiser.step(gradients, mixing)
+            of_loss, of_correct = self.sums.unbind()
+            of_loss.add_(mean_loss, alpha=n)
+            of_correct.add_(n_correct)

@@ -9,6 +9,7 @@ from torch.optim.adam import adam
 
 from pnca.accelerated import nadam
 from pnca.maths.nadam import BETA1, BETA2, EPSILON, coefficients
+from pnca.maths.stein import UNMIXED, Mixing
 
 #: Steps whose coefficients are found at once.
 _N_STEPS = 4096
@@ -17,8 +18,11 @@ _N_STEPS = 4096
 class Optimiser(Protocol):
     """Moves particles, in place, against a direction."""
 
-    def step(self, direction: Tensor) -> None:
-        """Take one step: (m, p)."""
+    #: Whether a step mixes the gradients; otherwise they must come mixed.
+    mixes: bool
+
+    def step(self, gradients: Tensor, mixing: Mixing = UNMIXED) -> None:
+        """Take one step along the direction that gradients (m, p) and particles are mixed into."""
         ...
 
     def state(self) -> Mapping[str, Tensor]:
@@ -76,6 +80,8 @@ class NadamByAdam:
         Step size.
     """
 
+    mixes = False
+
     def __init__(self, particles: Tensor, learning_rate: float) -> None:
         self.particles, self.learning_rate = particles, learning_rate
         self.mean, self.sq_mean = torch.zeros_like(particles), torch.zeros_like(particles)
@@ -83,8 +89,9 @@ class NadamByAdam:
         self._coefficients: list[list[float]] = []
 
     @torch.no_grad()
-    def step(self, direction: Tensor) -> None:
-        """Take one step: (m, p)."""
+    def step(self, gradients: Tensor, mixing: Mixing = UNMIXED) -> None:
+        """Take one step; the gradients (m, p) come mixed."""
+        direction = _with_particles(gradients, mixing, self.particles)
         if self.n_steps >= len(self._coefficients):
             n_steps = max(_N_STEPS, 2 * self.n_steps)
             self._coefficients = coefficients(n_steps, self.learning_rate).tolist()
@@ -125,6 +132,8 @@ class NadamByAdam:
 class _TorchOptimiser:
     """An optimiser of torch, told the direction instead of reading it off the gradient."""
 
+    mixes = False
+
     def __init__(self, optimiser: torch.optim.Optimizer, particles: Tensor) -> None:
         self.optimiser, self.particles = optimiser, particles
         # Torch makes the state in the first step. In a recorded one it would be made anew at every replay.
@@ -132,8 +141,8 @@ class _TorchOptimiser:
         for name, value in self.state().items():
             value.fill_(1 if name == "mu_product" else 0)
 
-    def step(self, direction: Tensor) -> None:
-        self.particles.grad = direction
+    def step(self, gradients: Tensor, mixing: Mixing = UNMIXED) -> None:
+        self.particles.grad = _with_particles(gradients, mixing, self.particles)
         self.optimiser.step()
 
     def state(self) -> dict[str, Tensor]:
@@ -143,3 +152,8 @@ class _TorchOptimiser:
         # Counters too: they are on the particles' device, for a recorded step.
         moved = {name: value.to(self.particles.device, copy=True) for name, value in state.items()}
         self.optimiser.state[self.particles] = moved
+
+
+def _with_particles(gradients: Tensor, mixing: Mixing, particles: Tensor) -> Tensor:
+    """Add the part of a direction that the particles themselves have."""
+    return gradients if mixing.of_particles is None else gradients.addmm_(mixing.of_particles, particles)

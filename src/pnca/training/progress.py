@@ -1,31 +1,32 @@
-"""A progress bar that shows loss and accuracy, or nothing at all."""
+"""A progress bar over the epochs of a training."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pnca.training.loop import Run, Wrapper
 
 
-@contextmanager
-def progress_bar(description: str, total: int, *, enabled: bool) -> Iterator[Callable[[float, float], None]]:
-    """Show a bar over ``total`` epochs.
+def progress_bar(description: str) -> "Wrapper":
+    """Show a bar with loss and accuracy while a training runs.
 
     Parameters
     ----------
     description : str
         Caption of the bar.
-    total : int
-        Number of epochs.
-    enabled : bool
-        If False nothing is shown, and rich is not imported.
 
-    Yields
-    ------
-    callable
-        ``advance(loss, accuracy)``, to be called once an epoch.
+    Returns
+    -------
+    Wrapper
+        For :func:`pnca.training.loop.train`.
     """
-    if not enabled:
-        yield lambda loss, accuracy: None
-        return
+    return partial(_shown, description)
 
+
+@contextmanager
+def _shown(description: str, run: "Run") -> Iterator[Callable[[], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -36,9 +37,10 @@ def progress_bar(description: str, total: int, *, enabled: bool) -> Iterator[Cal
         TimeRemainingColumn(),
     )
     with Progress(*columns) as bar:
-        task = bar.add_task(description, total=total, state="")
+        task = bar.add_task(description, total=run.schedule.max_epochs - run.n_epochs, state="")
 
-        def advance(loss: float, accuracy: float) -> None:
+        def advance() -> None:
+            loss, accuracy = run.log.last()
             bar.update(task, advance=1, state=f"loss {loss:.4f}  accuracy {accuracy:.3f}")
 
         yield advance

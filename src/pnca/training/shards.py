@@ -1,16 +1,16 @@
-"""Which rows of a batch a process computes, and what the processes tell each other.
+"""Which rows of a batch a rank of a process group computes, and what the ranks send each other.
 
-One process computes all rows and tells nobody: :class:`Shards`. With several, every process embeds its share
-of the rows, gathers the embeddings of all, has the loss of its own rows, and adds up the gradients.
+Every rank embeds its shard of the rows, gathers the embeddings of all, computes the loss of its own rows, and
+sums the gradients with the others. A fit in one process knows nothing of this.
 """
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,19 +18,22 @@ from torch import distributed as dist
 
 from pnca.exceptions import InvalidInputError
 
-#: Longest text one process tells the others, in bytes.
+if TYPE_CHECKING:
+    from pnca.training.loop import Run
+
+#: Longest text one rank sends the others, in bytes.
 _TEXT_BYTES = 4096
 
 
 class Shards:
-    """The whole batch in one process: everything is its own, and there is nothing to gather.
+    """One process, which has nobody to talk to; of several, see :class:`ProcessShards`.
 
     Attributes
     ----------
     rank : int
         Number of this process, from zero.
     size : int
-        Number of processes.
+        World size.
     """
 
     rank: int = 0
@@ -38,70 +41,24 @@ class Shards:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process prints and writes files for all."""
+        """Whether this rank prints and writes files for all."""
         return self.rank == 0
 
-    def own(self, rows: Tensor, dim: int = 0) -> Tensor:
-        """Share of this process in the rows of a batch; it may be empty.
-
-        Parameters
-        ----------
-        rows : Tensor
-            Rows of the whole batch along ``dim``.
-        dim : int
-            Which dimension.
-
-        Returns
-        -------
-        Tensor
-            The same tensor if there is one process.
-        """
-        return rows
-
-    def gather(self, own: Tensor, n: int) -> Tensor:
-        """Put the embeddings of all processes together; differentiable.
-
-        Parameters
-        ----------
-        own : Tensor of shape (m, share, d)
-            Embeddings of :meth:`own` rows.
-        n : int
-            Rows of the whole batch.
-
-        Returns
-        -------
-        Tensor of shape (m, n, d)
-            Its gradient is summed over the processes. The same tensor if there is one process.
-        """
-        return own
-
-    def sum_(self, tensor: Tensor) -> Tensor:
-        """Add up a tensor over the processes, in place."""
-        return tensor
-
-    def follow_(self, tensor: Tensor) -> Tensor:
-        """Take the first process's values, in place."""
-        return tensor
-
     def stack(self, tensor: Tensor) -> Tensor:
-        """All processes' tensors of one shape (...): (size, ...)."""
+        """All ranks' tensors of one shape (...): (size, ...)."""
         return tensor[None]
 
     def exchange(self, text: str) -> list[str]:
-        """Tell every process a text, at most 4096 bytes of it; their texts in the order of the processes."""
+        """Send every rank a text, at most 4096 bytes of it; their texts in the order of the ranks."""
         return [text]
 
-    def spread(self, content: bytes | None) -> bytes | None:
-        """Give every process what the first has."""
+    def broadcast(self, content: bytes | None) -> bytes | None:
+        """Give every rank what the first has."""
         return content
 
-    def seed(self, common: int) -> int:
-        """Seed of this process's own random stream: dropout must not repeat itself in every share."""
-        return common
-
     @contextmanager
-    def together(self, describe: Callable[[], dict[str, str]]) -> Iterator[None]:
-        """Run the block in all processes, and let all fail if one does or if they are at different work.
+    def together(self, describe: Callable[[], Mapping[str, str]]) -> Iterator[None]:
+        """Run the block in all ranks, and let all fail if one does or if they are at different work.
 
         Parameters
         ----------
@@ -110,24 +67,16 @@ class Shards:
         """
         yield
 
-    @contextmanager
-    def stop_on_request(self) -> Iterator[Callable[[], None]]:
-        """Offer ``check()``, which raises KeyboardInterrupt in all processes once one got Ctrl-C.
-
-        In one process Ctrl-C raises by itself.
-        """
-        yield lambda: None
-
 
 class ProcessShards(Shards):
-    """Shares of several processes of ``torch.distributed``.
+    """The ranks of a process group of ``torch.distributed``.
 
-    Shares are of ceil(n / size) consecutive rows; the last may be smaller, or empty.
+    Shards are of ceil(n / size) consecutive rows; the last may be smaller, or empty.
 
     Parameters
     ----------
     group : ProcessGroup, optional
-        Which processes; all by default.
+        All processes by default.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
@@ -138,27 +87,31 @@ class ProcessShards(Shards):
         self.device = torch.device("cuda" if is_nccl else "cpu")
 
     def own(self, rows: Tensor, dim: int = 0) -> Tensor:
-        """Share of this process in the rows of a batch; see :class:`Shards`."""
-        n = rows.shape[dim]
+        """Shard of this rank, which may be empty, of the rows of a batch along a dimension."""
+        own = self.rows(rows.shape[dim])
+        return rows.narrow(dim, own.start, own.stop - own.start)
+
+    def rows(self, n: int) -> slice:
+        """Rows of this rank among the n rows of a batch; there may be none."""
         share = self._share(n)
         start = min(self.rank * share, n)
-        return rows.narrow(dim, start, min(share, n - start))
+        return slice(start, min(start + share, n))
 
     def _share(self, n: int) -> int:
         return -(-n // self.size)
 
     def gather(self, own: Tensor, n: int) -> Tensor:
-        """Put the embeddings of all processes together; see :class:`Shards`."""
+        """Gather shards (m, n_own, d) of embeddings: (m, n, d); gradients are summed over the ranks."""
         gathered: Tensor = _Gather.apply(own, n, self)  # type: ignore[no-untyped-call]
         return gathered
 
     def sum_(self, tensor: Tensor) -> Tensor:
-        """Add up a tensor over the processes, in place."""
+        """Sum a tensor over the ranks, in place."""
         dist.all_reduce(tensor, group=self.group)
         return tensor
 
     def follow_(self, tensor: Tensor) -> Tensor:
-        """Take the first process's values, in place."""
+        """Take the first rank's values, in place."""
         # The source is a number among all processes, whatever the group.
         source = 0 if self.group is None else dist.get_global_rank(self.group, 0)
         place = tensor if tensor.is_cuda else tensor.to(self.device)
@@ -166,21 +119,21 @@ class ProcessShards(Shards):
         return tensor if place is tensor else tensor.copy_(place)
 
     def stack(self, tensor: Tensor) -> Tensor:
-        """All processes' tensors of one shape (...): (size, ...)."""
+        """All ranks' tensors of one shape (...): (size, ...)."""
         own = tensor if tensor.is_cuda else tensor.to(self.device)
         stacked = own.new_empty(self.size * own.numel())
         dist.all_gather_into_tensor(stacked, own.contiguous().flatten(), group=self.group)
         return stacked.view(self.size, *tensor.shape).to(tensor.device)
 
     def exchange(self, text: str) -> list[str]:
-        """Tell every process a text; see :class:`Shards`."""
+        """Send every rank a text; see :class:`Shards`."""
         # Bytes, and not torch's exchange of objects, which are pickles.
         room = text.encode()[:_TEXT_BYTES].ljust(_TEXT_BYTES)
         texts = self.stack(torch.tensor(list(room), dtype=torch.uint8, device=self.device))
         return [bytes(row.tolist()).decode(errors="ignore").rstrip() for row in texts]
 
-    def spread(self, content: bytes | None) -> bytes | None:
-        """Give every process what the first has."""
+    def broadcast(self, content: bytes | None) -> bytes | None:
+        """Give every rank what the first has."""
         length = -1 if content is None else len(content)
         length = int(self.follow_(torch.tensor([length], device=self.device)))
         if length < 0:
@@ -191,13 +144,12 @@ class ProcessShards(Shards):
         return self.follow_(room.to(self.device)).cpu().numpy().tobytes()
 
     def seed(self, common: int) -> int:
-        """Seed of this process's own random stream."""
-        # Far apart, and the first process's is that of a single one.
+        """Seed of this rank's own random stream: far apart, and the first rank's is that of one process."""
         return common + (self.rank << 40)
 
     @contextmanager
-    def together(self, describe: Callable[[], dict[str, str]]) -> Iterator[None]:
-        """Run the block in all processes, and let all fail if one does; see :class:`Shards`."""
+    def together(self, describe: Callable[[], Mapping[str, str]]) -> Iterator[None]:
+        """Run the block in all ranks, and let all fail if one does; see :class:`Shards`."""
         try:
             yield
             told = "\n".join(f"{name}={value}" for name, value in describe().items())
@@ -216,9 +168,9 @@ class ProcessShards(Shards):
             )
 
     @contextmanager
-    def stop_on_request(self) -> Iterator[Callable[[], None]]:
-        """Offer ``check()``; see :class:`Shards`."""
-        # One process that left its epoch half way would leave the others waiting for its share.
+    def around(self, run: "Run") -> Iterator[Callable[[], None]]:
+        """Let Ctrl-C in one rank end the training in all, after the same epoch."""
+        # A rank that left its epoch half way would leave the others waiting for its rows.
         signals: list[int] = []
 
         def remember(number: int, frame: FrameType | None) -> None:
@@ -240,7 +192,7 @@ class ProcessShards(Shards):
 
 
 class _Gather(torch.autograd.Function):
-    """Every process gets the rows of all; a row's gradient is the sum of what all make of it."""
+    """Every rank gets the rows of all; the gradient of a row is summed over the ranks."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, n: int, shards: ProcessShards) -> Tensor:  # noqa: ANN401
@@ -266,31 +218,11 @@ class _Gather(torch.autograd.Function):
         return summed[: ctx.n_own].transpose(0, 1), None, None
 
 
-#: One process, which is the rule.
+#: Where there is no process group.
 ONE_PROCESS = Shards()
 
-_current: ContextVar[Shards] = ContextVar("shards", default=ONE_PROCESS)
-
-
-def current_shards() -> Shards:
-    """Shares of the fit that begins here: one process, unless :func:`sharing` says otherwise."""
-    return _current.get()
-
-
-@contextmanager
-def sharing(shards: Shards) -> Iterator[Shards]:
-    """Let the fits in a block be shared.
-
-    Parameters
-    ----------
-    shards : Shards
-        Among whom.
-    """
-    token = _current.set(shards)
-    try:
-        yield shards
-    finally:
-        _current.reset(token)
+#: The process group that shares the fits of the caller's block; None in one process.
+PROCESSES: ContextVar[ProcessShards | None] = ContextVar("processes", default=None)
 
 
 def _different(texts: list[str]) -> list[str]:

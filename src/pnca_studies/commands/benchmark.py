@@ -59,7 +59,7 @@ def benchmark(
     """
     from rich.console import Console
 
-    from pnca.training.devices import resolve_device
+    from pnca.models.fitted import resolve_device
     from pnca_studies.experiments.benchmark import benchmark_study
     from pnca_studies.experiments.store import RunFolder
     from pnca_studies.reports.benchmark import write_benchmark

@@ -1,0 +1,284 @@
+"""A fitted model: frozen arrays, all that a prediction needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pnca.exceptions import InvalidInputError
+from pnca.maths.inputs import InputFactor, Novelty, Scaler
+from pnca.maths.likelihood import log_mean
+from pnca.maths.neighbours import is_isolated, log_class_probabilities, log_neighbour_shares
+from pnca.maths.uncertainty import split_entropy
+from pnca.models.kernels import Kernel, Support, log_pairs_to_support
+from pnca.networks import ParticleNetwork
+
+FloatArray = NDArray[np.float64]
+
+#: Rows that pass through the networks at once in prediction, and numbers these take, whichever is less.
+#: They bound memory; results do not depend on them.
+PREDICTION_ROWS, PREDICTION_NUMBERS = 1024, 2**24
+#: Examples that are enough to see whether most are isolated.
+_SOME = 300
+
+
+def resolve_device(name: str) -> torch.device:
+    """Turn a user's ``device`` into a torch device that works on this machine.
+
+    Parameters
+    ----------
+    name : str
+        ``"auto"`` (a CUDA GPU if there is one, else the CPU) or any torch device name.
+
+    Returns
+    -------
+    torch.device
+
+    Examples
+    --------
+    >>> resolve_device("cpu")
+    device(type='cpu')
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).split("\n", maxsplit=1)[0].rstrip(".")
+        raise InvalidInputError(
+            f"device={name!r} cannot be used here ({reason}); use 'auto' or 'cpu'."
+        ) from error
+    return device
+
+
+class Reader(Protocol):
+    """How network outputs become probabilities."""
+
+    def log_probabilities(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+        """Log class probabilities (members, n, c), whose mean is predicted.
+
+        ``outputs`` (m, n, d) are those of all particles for scaled inputs (n, ...).
+        """
+        ...
+
+    def numbers_per_row(self, device: torch.device) -> int:
+        """Numbers that one query takes beside its inputs and outputs."""
+        ...
+
+    def attributes(self) -> dict[str, Any]:
+        """Public values by the names that estimators give them."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fitted:
+    """What a fit leads to.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (c,)
+        The labels, in the order of the probabilities.
+    input_shape : tuple of int
+        Of one input as it was given.
+    network : ParticleNetwork
+        The architecture.
+    particles : Tensor of shape (m, p), float32
+        Its trained parameters.
+    scaler : Scaler or None
+        What is done to inputs first.
+    reader : Reader
+        How outputs become probabilities.
+    """
+
+    classes: NDArray[Any]
+    input_shape: tuple[int, ...]
+    network: ParticleNetwork
+    particles: Tensor
+    scaler: Scaler | None
+    reader: Any
+
+    def attributes(self) -> dict[str, Any]:
+        """Public values by the names that estimators give them."""
+        return {
+            "classes_": self.classes,
+            "input_shape_": self.input_shape,
+            "network_": self.network,
+            "particles_": self.particles.numpy(),
+            **self.reader.attributes(),
+        }
+
+    def log_probabilities(self, inputs: NDArray[np.float32], device: str) -> FloatArray:
+        """Log class probabilities (n, c) of inputs (n, ...), averaged over the members."""
+        log_probabilities = self.reader.log_probabilities
+        mean = self.over(inputs, device, lambda z, x: log_mean(log_probabilities(z, x)).cpu())
+        # Normalised once more in float64, so that rows sum to one whatever the network's precision.
+        return mean.double().log_softmax(dim=1).numpy()
+
+    def entropy(self, inputs: NDArray[np.float32], device: str) -> tuple[FloatArray, ...]:
+        """Total, aleatoric and epistemic entropy (n,) of the predictions."""
+        log_probabilities = self.reader.log_probabilities
+
+        def split(outputs: Tensor, chunk: Tensor) -> Tensor:
+            return torch.stack(split_entropy(log_probabilities(outputs, chunk).double()), dim=1)
+
+        return tuple(part.numpy() for part in self.over(inputs, device, split).cpu().unbind(dim=1))
+
+    def log_evidence(self, inputs: NDArray[np.float32], device: str) -> FloatArray:
+        """Log kernel mass (n,) of inputs, averaged over the members; of neighbour models."""
+        log_masses = self.reader.log_masses
+        mean = self.over(inputs, device, lambda z, x: log_mean(log_masses(z, x).logsumexp(dim=-1)))
+        return mean.cpu().double().numpy()
+
+    def embed(self, inputs: NDArray[np.float32], device: str, *, is_scaled: bool = False) -> FloatArray:
+        """Outputs (m, n, d) of all particles."""
+        chunks = [outputs for outputs, _ in self._outputs(inputs, device, is_scaled=is_scaled)]
+        return torch.cat(chunks, dim=1).cpu().double().numpy()
+
+    def neighbours(
+        self, inputs: NDArray[np.float32], device: str, k: int
+    ) -> tuple[NDArray[np.int64], FloatArray]:
+        """Training examples (n, k) with the largest shares in the mass of each input, and those shares."""
+        m, n_train = self.reader.support.embeddings.shape[:2]
+        n_rows = max(1, PREDICTION_NUMBERS // (m * n_train))
+        indices, shares = [], []
+        for outputs, chunk in self._outputs(inputs, device):
+            for z, x in zip(torch.split(outputs, n_rows, dim=1), torch.split(chunk, n_rows), strict=True):
+                log_shares = log_mean(self.reader.log_shares(z, x))
+                largest = log_shares.sort(dim=1, descending=True, stable=True)
+                indices.append(largest.indices[:, :k])
+                shares.append(largest.values[:, :k].exp())
+        return torch.cat(indices).cpu().numpy(), torch.cat(shares).cpu().double().numpy()
+
+    def over(
+        self, inputs: NDArray[np.float32], device: str, function: Callable[[Tensor, Tensor], Tensor]
+    ) -> Tensor:
+        """Apply a function of outputs and scaled inputs to all inputs, a chunk at a time."""
+        return torch.cat([function(*chunk) for chunk in self._outputs(inputs, device)])
+
+    @torch.no_grad()
+    def _outputs(
+        self, inputs: NDArray[np.float32], device_name: str, *, is_scaled: bool = False
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Outputs (m, chunk, d) of all particles and their scaled inputs, a chunk at a time."""
+        device = resolve_device(device_name)
+        dtype = self.network.prediction_dtype if device.type != "mps" else torch.float32
+        # There first, and then to the precision: fewer bytes travel.
+        particles = self.particles.to(device).to(dtype)
+        numbers_per_row = max(
+            len(particles) * math.prod(inputs.shape[1:]), self.reader.numbers_per_row(device)
+        )
+        n_rows = max(1, min(PREDICTION_ROWS, PREDICTION_NUMBERS // numbers_per_row))
+        for start in range(0, len(inputs), n_rows):
+            chunk = torch.from_numpy(inputs[start : start + n_rows]).to(device, dtype)
+            if self.scaler is not None and not is_scaled:
+                chunk = self.scaler.apply(chunk)
+            with torch.autocast(device.type, enabled=False):
+                outputs = self.network(particles, chunk)
+            yield outputs, chunk
+
+
+@dataclass(frozen=True)
+class SoftmaxReader:
+    """Predicts the softmax of each particle's outputs."""
+
+    def log_probabilities(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+        """Log class probabilities (m, n, c) from outputs (m, n, c)."""
+        return outputs.log_softmax(dim=2)
+
+    def numbers_per_row(self, device: torch.device) -> int:
+        """Numbers that one query takes beside its outputs."""
+        return 0
+
+    def attributes(self) -> dict[str, Any]:
+        """None."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourReader:
+    """Predicts by the share of kernel mass that each class gives an embedded input.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        At the bandwidth of predictions.
+    support : Support
+        The training examples.
+    prior : Tensor of shape (c,)
+        Weighted share of each class.
+    background : float
+        Mass that belongs to no example.
+    input_factor : InputFactor or None
+        Factor of the kernel by the distance between inputs.
+    novelty : Novelty or None
+        Factor of the mass by the novelty of an input.
+    """
+
+    kernel: Kernel
+    support: Support
+    prior: Tensor
+    background: float
+    input_factor: InputFactor | None
+    novelty: Novelty | None
+
+    def log_masses(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+        """Log mass (members, n, c) that each class gives embeddings (m, n, d) of scaled inputs (n, ...)."""
+        log_masses = self.kernel.log_masses(outputs, inputs, self.support, self.input_factor, self.background)
+        return log_masses if self.novelty is None else log_masses + self.novelty.log(inputs)[:, None]
+
+    def log_probabilities(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+        """Log class probabilities (members, n, c)."""
+        log_prior = self.prior.to(outputs).log()
+        return log_class_probabilities(self.log_masses(outputs, inputs), self.background, log_prior)
+
+    def log_shares(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+        """Log share (members, n, n_train) of each training example in the mass of each input."""
+        log_kernel = log_pairs_to_support(self.kernel, outputs, inputs, self.support, self.input_factor)
+        if self.novelty is not None:
+            log_kernel = log_kernel + self.novelty.log(inputs)[:, None]
+        return log_neighbour_shares(log_kernel, self.background, self.support.log_weights(outputs))
+
+    def numbers_per_row(self, device: torch.device) -> int:
+        """Numbers that one query takes beside those of its embedding."""
+        m, n, _ = self.support.embeddings.shape
+        if self.support.features is not None:
+            return m * self.support.features.log_sums.shape[-1]
+        # With shared particles, a kernel to every example in each, unless that is never held in memory.
+        return m * n if self.kernel.is_shared and self.kernel.holds_pairs(m, n, device) else 0
+
+    def isolated_share(self, inputs: Tensor) -> float:
+        """Share of some training examples that get less mass from the others than the background has.
+
+        ``inputs`` (n, ...) are theirs, scaled. Where kernel mass underflows there is no gradient, and the
+        background alone decides.
+        """
+        n = len(self.support.labels)
+        step = -(-n // _SOME)
+        some, x = self.support.embeddings[:, ::step], inputs[::step].double()
+        log_kernel = self.kernel.log_pairs(some, some, [slice(None)], self.support)
+        if self.input_factor is not None:
+            log_kernel = log_kernel + self.input_factor.log(x, x)
+        isolated = is_isolated(log_kernel, self.background * some.shape[1] / n)
+        return float(isolated.double().mean())
+
+    def attributes(self) -> dict[str, Any]:
+        """Public values by the names that estimators give them."""
+        found = {
+            "bandwidth_": self.kernel.bandwidth,
+            "background_": self.background,
+            "input_weight_": 0.0,
+            "class_prior_": self.prior.numpy(),
+            **self.support.attributes(),
+            **self.kernel.attributes(),
+        }
+        if self.input_factor is not None:
+            found |= {"input_weight_": self.input_factor.weight, "input_scale_": self.input_factor.scale}
+        return found if self.novelty is None else {**found, **self.novelty.attributes()}

@@ -1,0 +1,454 @@
+"""Neighbour models: classes compete for kernel mass in the latent space."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+
+from pnca.exceptions import InvalidInputError
+from pnca.maths.inputs import InputFactor, Novelty, Scaler
+from pnca.maths.neighbours import has_partner, leave_one_out, safe_log
+from pnca.maths.pnca import Target
+from pnca.maths.stein import Mixing
+from pnca.models.fitted import Fitted, NeighbourReader, SoftmaxReader, resolve_device
+from pnca.models.kernels import Batch, Kernel, PositiveKernel, Support, members
+from pnca.models.plan import (
+    Examples,
+    Options,
+    Plan,
+    check_kernel,
+    make_fold_models,
+    make_kernel,
+    make_network,
+    make_scaler,
+    make_schedule,
+    neighbour_mixing,
+    random_sources,
+)
+from pnca.models.selection import BACKGROUND, Choice, Question, Snapshot, choose
+from pnca.networks import ParticleNetwork
+from pnca.training.augmentation import Augmentation
+from pnca.training.loop import Run, Trained
+from pnca.training.objective import Evaluation
+from pnca.training.sampling import FoldModels, Indices, partnered_batches, spread_rows
+from pnca.training.shards import ProcessShards
+
+#: Rows embedded at once for a snapshot of the particles.
+_SNAPSHOT_ROWS = 4096
+#: When snapshots are taken, as shares of the epochs.
+_SNAPSHOTS = (1 / 30, 1 / 10, 1 / 3, 1.0)
+#: Every so-manieth row measures the width of the data, so that these are enough.
+_MANY_POINTS = 2000
+#: Rows, and numbers in them, that are enough to find the plane of novelty; but not so few that none can be
+#: held out.
+_PLANE_ROWS, _PLANE_NUMBERS, _FEWEST_ROWS = 1000, 2**24, 20
+#: Folds of novelty where the model has none.
+_NOVELTY_FOLDS = 5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NeighbourObjective:
+    """Leave-one-out loss of the full model and of all fold models, each on its own examples.
+
+    Attributes
+    ----------
+    network : ParticleNetwork
+        Embeds.
+    kernel : Kernel
+        Compares embeddings.
+    models : FoldModels
+        Which particles are trained on which examples.
+    inputs, labels, weights, groups : Tensor of shape (n, ...), (n,), (n,), (n,) or None
+        Training examples on the device; weights have mean one.
+    n_groups : int
+        Number of groups.
+    log_prior : Tensor of shape (c,)
+        Weighted log class shares.
+    background : float
+        Background mass among all n examples.
+    input_factor : InputFactor or None
+        Factor of the kernel by the distance between inputs.
+    augmentation : Augmentation or None
+        Random changes of the queries.
+    is_perturbed : bool
+        Whether dropout or augmentation act on the queries.
+    mix : callable
+        From particles (m, p) to their :class:`~pnca.maths.stein.Mixing`.
+    batch_size : int or None
+        Examples per step; None takes all.
+    shards : ProcessShards or None
+        Process group whose ranks share each batch.
+    """
+
+    network: ParticleNetwork
+    kernel: Kernel
+    models: FoldModels
+    inputs: Tensor
+    labels: Tensor
+    weights: Tensor
+    groups: Tensor | None
+    n_groups: int
+    log_prior: Tensor
+    background: float
+    input_factor: InputFactor | None
+    augmentation: Augmentation | None
+    is_perturbed: bool
+    mix: Callable[[Tensor], Mixing]
+    batch_size: int | None
+    shards: ProcessShards | None = None
+    _kinds: Tensor = field(init=False)  # (particles,)
+    _label_array: NDArray[np.int64] = field(init=False)  # (n,)
+    _model_of_member: Tensor = field(init=False)  # (members,)
+    _trained_on: Tensor | None = field(init=False)  # (models, n), bool
+
+    def __post_init__(self) -> None:
+        # Once, and not in a step, which may be captured as a CUDA graph.
+        device, models = self.inputs.device, self.models
+        n_models = len(models.slices)
+        of_members = models.of_particles() if self.kernel.is_shared else torch.arange(n_models)
+        constants = {
+            "_kinds": models.kinds().to(device),
+            "_label_array": self.labels.cpu().numpy(),
+            "_model_of_member": of_members.to(device),
+            "_trained_on": None if models.folds is None else models.trained_on().to(device),
+        }
+        self.__dict__.update(constants)
+
+    @property
+    def uses_global_generator(self) -> bool:
+        """Whether the network draws from torch's global generator."""
+        return self.network.uses_global_generator
+
+    def batches(self, rng: np.random.RandomState) -> list[Indices]:
+        """Batches in which each example has another one of its class."""
+        return partnered_batches(self._label_array, self.batch_size, rng)
+
+    def mixing(self, particles: Tensor) -> Mixing:
+        """How gradients and particles make the direction that is descended."""
+        return self.mix(particles)
+
+    def prepare(self, indices: Tensor) -> Batch:
+        """Masks, weights and the distance between inputs for these examples (n,)."""
+        inputs, labels, weights = self.inputs[indices], self.labels[indices], self.weights[indices]
+        groups = None if self.groups is None else self.groups[indices]
+        trained_on = None if self._trained_on is None else self._trained_on[:, indices]
+        learns = weights * has_partner(labels, len(self.log_prior), groups, self.n_groups, trained_on)
+        shown, n_terms = weights, len(labels) * torch.ones((), device=labels.device)
+        if trained_on is not None:
+            trained_on = trained_on[self._model_of_member]  # (members, n)
+            shown, n_terms = weights * trained_on, trained_on.sum()
+            learns = learns[self._model_of_member] * trained_on
+        elif self.kernel.is_shared:
+            n_terms = n_terms * self.models.n_particles
+        n, models = len(labels), self.models.slices
+        rows = slice(None) if self.shards is None else self.shards.rows(n)
+        n_members = len(members(self.kernel, self.models.n_total, models))
+        holds_pairs = self.kernel.holds_pairs(n_members, n, labels.device)
+        return Batch(
+            inputs=inputs,
+            groups=groups,
+            shown=shown,
+            target=Target(
+                labels=labels,
+                of_rows=labels[rows],
+                weights=learns[..., rows],
+                # A part of the examples has a part of the mass; the same part of the background.
+                background=self.background * n / len(self.labels),
+                log_prior=self.log_prior,
+                full=self.models.full if self.kernel.is_shared else slice(0, 1),
+            ),
+            n_terms=n_terms,
+            log_factor=self._log_factor(inputs, shown, groups, rows) if holds_pairs else None,
+            models=models,
+            rows=rows,
+            input_factor=self.input_factor,
+            is_augmented=self.augmentation is not None,
+        )
+
+    def evaluate(
+        self, particles: Tensor, batch: Batch, mixing: Tensor | None, generator: torch.Generator | None
+    ) -> Evaluation:
+        """Leave-one-out loss of a batch; see :class:`~pnca.training.objective.Objective`."""
+        own = batch.inputs if self.shards is None else batch.inputs[batch.rows]
+        moved = own if self.augmentation is None else self.augmentation(own, generator)
+        of_particles = moved if moved.dim() == own.dim() else moved[self._kinds]
+        queries = self.network(particles, of_particles, training=True, mixing=mixing, generator=generator)
+        # Only the query is perturbed: its neighbours are as predictions will find them.
+        neighbours = self.network(particles, own, mixing=mixing) if self.is_perturbed else queries
+        if self.shards is not None:
+            queries, neighbours, moved = self._gathered(queries, neighbours, moved, batch)
+        loss = self.kernel.loss(queries, neighbours, moved, batch)
+        return Evaluation(loss.total, loss.total.detach() / batch.n_terms, loss.n_correct)
+
+    def embed(self, particles: Tensor) -> Tensor:
+        """Embed the training examples with particles (m, p): (m, n, d)."""
+        parts = torch.split(self.inputs, _SNAPSHOT_ROWS)
+        return torch.cat([self.network(particles, part) for part in parts], dim=1)
+
+    def can_be_captured(self) -> bool:
+        """Whether no step waits for a value on a GPU: not where pairs are visited in tiles."""
+        n, models = len(self.labels) if self.batch_size is None else 2 * self.batch_size, self.models
+        n_members = len(members(self.kernel, models.n_total, models.slices))
+        return self.kernel.is_linear or self.kernel.holds_pairs(n_members, n, self.labels.device)
+
+    def _log_factor(self, inputs: Tensor, shown: Tensor, groups: Tensor | None, rows: slice) -> Tensor:
+        """Log of what the kernel of each two examples is multiplied by, whatever the particles."""
+        indices = torch.arange(len(inputs), device=inputs.device)[rows]
+        log_factor = safe_log(shown)[..., None, :].expand(*shown.shape[:-1], len(indices), -1)
+        if self.input_factor is not None and self.augmentation is None:
+            own = inputs if self.shards is None else inputs[rows]  # a set and itself
+            log_factor = log_factor + self.input_factor.log(own, inputs)
+        return leave_one_out(log_factor, groups, indices)
+
+    def _gathered(
+        self, queries: Tensor, neighbours: Tensor, moved: Tensor, batch: Batch
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Embeddings of all ranks' rows, as the kernel needs them."""
+        shards, n = self.shards, len(batch.inputs)
+        assert shards is not None
+        neighbours = shards.gather(neighbours, n)
+        if batch.log_factor is not None:
+            return queries, neighbours, moved
+        # Class masses are of all rows: leave-one-out goes by the row index.
+        queries = shards.gather(queries, n) if self.is_perturbed else neighbours
+        if not batch.is_augmented or self.input_factor is None:
+            return queries, neighbours, batch.inputs
+        kinds = moved[None] if moved.dim() == batch.inputs.dim() else moved
+        gathered = shards.gather(kinds.flatten(start_dim=2), n).reshape(len(kinds), *batch.inputs.shape)
+        return queries, neighbours, gathered[0] if moved.dim() == batch.inputs.dim() else gathered
+
+
+class Snapshots:
+    """Takes snapshots of a training, which a checkpoint can keep.
+
+    Parameters
+    ----------
+    embed : callable
+        From particles of all models to their embeddings of the training examples.
+    full : slice
+        Rows of the full model's particles.
+    max_epochs : int
+        Epochs of the training.
+    """
+
+    def __init__(self, embed: Callable[[Tensor], Tensor], full: slice, max_epochs: int) -> None:
+        self.embed, self.full = embed, full
+        self.epochs = {math.ceil(share * max_epochs) for share in _SNAPSHOTS}
+        self.taken: list[Snapshot] = []
+
+    @contextmanager
+    def around(self, run: Run) -> Iterator[Callable[[], None]]:
+        """Take snapshots of a run; a training that is interrupted ends with one."""
+        run.kept["snapshots"] = self
+        yield lambda: self._take(run) if run.n_epochs in self.epochs else None
+        is_new = not self.taken or self.taken[-1].epoch < run.n_epochs
+        if 0 < run.n_epochs < run.schedule.max_epochs and is_new:
+            with torch.no_grad():
+                self._take(run)
+        if run.shards is not None:  # the choice must not depend on a rank's rounding
+            for _, particles, embeddings in self.taken:
+                run.shards.follow_(particles), run.shards.follow_(embeddings)
+
+    def _take(self, run: Run) -> None:
+        particles = run.particles.detach()
+        self.taken.append(Snapshot(run.n_epochs, particles[self.full].clone(), self.embed(particles)))
+
+    def state(self) -> dict[str, Tensor]:
+        """Their tensors, named by the epoch."""
+        names = ("particles", "embeddings")
+        return {f"{s.epoch}.{name}": getattr(s, name) for s in self.taken for name in names}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go back to a state."""
+        epochs = sorted({int(name.split(".")[0]) for name in state})
+        self.taken = [Snapshot(e, state[f"{e}.particles"], state[f"{e}.embeddings"]) for e in epochs]
+
+
+def plan_neighbours(
+    options: Options, examples: Examples, rng: np.random.RandomState, shards: ProcessShards | None
+) -> Plan:
+    """Plan a fit of NCA or PNCA."""
+    generator, seed = random_sources(rng)
+    scaler = make_scaler(options, examples)
+    if scaler is not None:
+        scaled = scaler.apply(torch.from_numpy(examples.inputs).double()).float()
+        examples = examples._replace(inputs=scaled.numpy())
+    n, c, device = len(examples.labels), len(examples.classes), resolve_device(options.device)
+    network = make_network(options, examples, n_outputs=options.n_components, head=None, seed=seed)
+    models = make_fold_models(options, examples, generator)
+    particles = network.draw(models.n_total, generator)
+    check_kernel(options, examples)
+    prior = _class_prior(examples)
+    kernel = make_kernel(options, getattr(network, "n_features", options.n_components), c, generator)
+    data, augmentation = examples.on(device), options.augmenter(examples.input_shape)
+    given = options.given_background
+    objective = NeighbourObjective(
+        network=network,
+        kernel=kernel.on(data["inputs"]),
+        models=models,
+        **data,
+        groups=None if examples.groups is None else torch.from_numpy(examples.groups).to(device),
+        n_groups=examples.n_groups,
+        log_prior=prior.to(data["inputs"]).log(),
+        background=BACKGROUND if given is None else given,
+        input_factor=_input_factor(options.given_input_weight, examples),
+        augmentation=augmentation,
+        is_perturbed=bool(options.dropout_rate(examples.input_shape)) or augmentation is not None,
+        mix=neighbour_mixing(options, models),
+        batch_size=options.n_per_batch(n, c),
+        shards=shards,
+    )
+    schedule = make_schedule(options, examples, network, models.n_total, device)
+    if not objective.can_be_captured():
+        schedule = replace(schedule, graph_key=None)
+    snapshots = Snapshots(objective.embed, models.full, schedule.max_epochs)
+    ending = _Ending(options, examples, scaler, kernel, prior, objective, snapshots)
+    return Plan(
+        objective=objective,
+        particles=particles.to(device),
+        schedule=schedule,
+        examples=examples,
+        network=network,
+        choose=ending.choose,
+        finish=ending.finish,
+        scaler=scaler,
+        wrappers=() if models.folds is None else (snapshots.around,),
+    )
+
+
+class _Ending(NamedTuple):
+    """What follows the training of a neighbour model."""
+
+    options: Options
+    examples: Examples
+    scaler: Scaler | None
+    kernel: Kernel
+    prior: Tensor  # (c,)
+    objective: NeighbourObjective
+    snapshots: Snapshots
+
+    def choose(self, trained: Trained) -> Choice:
+        """Choose out of fold what is not given; without folds, take what there is."""
+        objective, background = self.objective, self.objective.background
+        novelty, residuals = self._novelty() if self.options.novelty else (None, None)
+        if not self.snapshots.taken:
+            if novelty is not None:
+                # No mass is known that held-out examples get; as near as neighbours all would give this.
+                novelty = novelty.with_depth(len(self.examples.labels), background or BACKGROUND)
+            kinds = tuple(range(objective.models.n_kinds))
+            particles = trained.particles[objective.models.full]
+            n_epochs = len(trained.history.loss)
+            return Choice(particles, n_epochs, kinds, self.kernel.bandwidth, background, novelty, None)
+        question = Question(
+            kernel=self.kernel,
+            models=objective.models,
+            labels=torch.from_numpy(self.examples.labels),
+            weights=self._weights(),
+            log_prior=self.prior.log(),
+            inputs=torch.from_numpy(self.examples.inputs),
+            input_factor=objective.input_factor,
+            background=self.options.given_background,
+            max_epochs=self.options.n_epochs(len(self.examples.labels)),
+            novelty=novelty,
+            residuals=residuals,
+        )
+        return choose(self.snapshots.taken, question)
+
+    def finish(self, trained: Trained, choice: Choice | None) -> Fitted:
+        """Embed the training examples with the chosen particles."""
+        assert choice is not None
+        options, examples, kernel = self.options, self.examples, self.kernel.at(choice.bandwidth)
+        factor, inputs = self.objective.input_factor, torch.from_numpy(examples.inputs)
+        fitted = Fitted(
+            classes=examples.classes,
+            input_shape=examples.input_shape,
+            network=self.objective.network,
+            particles=choice.particles.cpu(),
+            scaler=self.scaler,
+            reader=SoftmaxReader(),
+        )
+        embeddings = torch.from_numpy(fitted.embed(examples.inputs, options.device, is_scaled=True))
+        support = Support(
+            embeddings=embeddings,
+            labels=torch.from_numpy(examples.labels),
+            weights=self._weights(),
+            n_classes=len(examples.classes),
+            inputs=None if factor is None else inputs,
+        )
+        if isinstance(kernel, PositiveKernel):
+            features = kernel.summarise(embeddings, support.labels, support.weights, support.n_classes)
+            support = replace(support, features=features)
+        background = choice.background
+        reader = NeighbourReader(kernel, support, self.prior, background, factor, choice.novelty)
+        if background > 0 and (isolated := reader.isolated_share(inputs)) > 0.5:
+            warnings.warn(
+                f"{isolated:.0%} of the training examples get less kernel mass from all others than the "
+                f"background has ({background:.3g}), so the class shares decide. Scale the inputs (for "
+                "example with sklearn.preprocessing.StandardScaler), raise bandwidth, or lower background.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        return replace(fitted, reader=reader)
+
+    def _weights(self) -> Tensor:
+        return torch.from_numpy(self.examples.class_weight[self.examples.labels])
+
+    def _novelty(self) -> tuple[Novelty, Tensor]:
+        """Novelty by the folds of the model, or by others; and the residual of each input, held out."""
+        inputs = torch.from_numpy(self.examples.inputs)
+        n_columns = math.prod(inputs.shape[1:])
+        n_rows = min(_PLANE_ROWS, max(_FEWEST_ROWS, _PLANE_NUMBERS // n_columns))
+        rows = spread_rows(len(inputs), n_rows)
+        folds = self.objective.models.folds
+        of_rows = torch.from_numpy(_novelty_folds(self.examples) if folds is None else folds)[rows]
+        if len(set(of_rows.tolist())) < 2:  # one group may have almost all
+            of_rows = torch.arange(len(rows)) % _NOVELTY_FOLDS
+        return Novelty.fit(inputs, rows, of_rows)
+
+
+def _novelty_folds(examples: Examples) -> NDArray[np.int64]:
+    """Folds where the model has none: examples of a group stay together."""
+    n = len(examples.labels)
+    groups = np.arange(n) if examples.groups is None else examples.groups
+    n_groups = int(groups.max()) + 1
+    folds: NDArray[np.int64] = np.random.RandomState(0).permutation(n_groups)[groups]
+    return folds % min(_NOVELTY_FOLDS, n_groups)
+
+
+def _input_factor(weight: float | None, examples: Examples) -> InputFactor | None:
+    if weight == 0:
+        return None
+    groups = None if examples.groups is None else torch.from_numpy(examples.groups)
+    every = -(-len(examples.inputs) // _MANY_POINTS)
+    return InputFactor.fit(torch.from_numpy(examples.inputs), groups, weight, every)
+
+
+def _class_prior(examples: Examples) -> Tensor:
+    """Weighted share of each class (c,); an error if no example has a partner to learn from."""
+    labels, counts = torch.from_numpy(examples.labels), np.bincount(examples.labels)
+    if counts.max() < 2:
+        raise InvalidInputError("Every class has a single example; at least one class needs two.")
+    if counts.min() < 2:
+        names = ", ".join(repr(name) for name in examples.classes[counts < 2].tolist())
+        warnings.warn(
+            f"Only one example of class {names}: it can be predicted, but nothing is learnt from it.",
+            stacklevel=5,
+        )
+    if examples.groups is not None:
+        groups = torch.from_numpy(examples.groups)
+        if not has_partner(labels, len(counts), groups, examples.n_groups).any():
+            raise InvalidInputError(
+                "No example has another of its class outside its group, so nothing can be learnt."
+            )
+    weights = examples.class_weight * counts
+    return torch.from_numpy(weights / weights.sum())

@@ -1,0 +1,343 @@
+"""What every fit is planned from: parameters, examples, a network. Only here are option strings read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pnca import accelerated
+from pnca.exceptions import InvalidInputError
+from pnca.maths.features import orthogonal_frequencies
+from pnca.maths.inputs import Scaler
+from pnca.maths.scaling import column_scale, common_scale, neighbour_loss
+from pnca.maths.stein import (
+    UNMIXED,
+    Mixing,
+    functional_mixing,
+    svgd_posterior_mixing,
+    svgd_posterior_mixing_as_published,
+)
+from pnca.models.fitted import Fitted
+from pnca.models.kernels import ExactKernel, Kernel, OrthogonalKernel, PositiveKernel
+from pnca.models.selection import BACKGROUND, MANY_ROWS, Choice
+from pnca.networks import MLP, ParticleNetwork, StackedModule
+from pnca.training.augmentation import Augmentation, ImageShape
+from pnca.training.loop import Schedule, Trained, Wrapper
+from pnca.training.objective import Objective
+from pnca.training.sampling import FoldModels, assign_folds, spread_rows
+
+#: Epochs, up to as many examples as make a full batch.
+_EPOCHS, _FULL_BATCH = 300, 500
+#: Beyond, batches of about this size, and one and a half times as many steps, but not too few epochs.
+_MINIBATCH, _LEAST_EPOCHS = 250, 20
+#: The same with positive features, which are for tens of thousands of examples: 1,200 steps for 60,000.
+_LEAST_EPOCHS_OF_MANY = 5
+#: When one way of scaling is clearly better than another.
+_CLEARLY_LESS = 0.95
+#: Particles of a fold model, as a share of the full model's: enough to choose by, at half the cost.
+_SHARE_IN_FOLDS = 0.5
+#: How much more images are changed for every other particle; out of fold these, the others or all are chosen.
+MORE_AUGMENTATION = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Parameters of any of the classifiers; one that a classifier lacks has the value here."""
+
+    n_particles: int = 1
+    n_components: int = 10
+    bandwidth: float = 1.0
+    kernel: str = "exact"
+    expectation: str = "cross"
+    input_weight: float | str = 0.0
+    novelty: bool = False
+    background: float | str = 0.0
+    n_feature_blocks: int = 10
+    update: str = "independent"
+    prior_precision: float = 1.0
+    n_folds: int | None = None
+    scaling: str | None = None
+    hidden_layer_sizes: Any = ()
+    module: Any = None
+    max_epochs: int | str = 100
+    learning_rate: float = 1e-3
+    solver: str = "nadam"
+    dropout: float | str = 0.0
+    augmentation: float | str = 0.0
+    image_shape: Any = None
+    batch_size: int | str | None = None
+    class_weight: Any = None
+    device: str = "auto"
+    random_state: Any = field(default=None, repr=False)  # it does not decide which operations a step has
+    verbose: bool | int = False
+
+    @property
+    def has_positive_features(self) -> bool:
+        """Whether the kernel is approximated class by class."""
+        return self.kernel == "positive"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether each particle is a member that predicts on its own."""
+        return self.expectation == "shared"
+
+    @property
+    def given_background(self) -> float | None:
+        """The background mass; None if it is to be chosen."""
+        return None if self.background == "auto" else float(self.background)
+
+    @property
+    def given_input_weight(self) -> float | None:
+        """Weight of the distance between inputs; None if it follows from them."""
+        if self.has_positive_features:
+            return 0.0
+        return None if self.input_weight == "auto" else float(self.input_weight)
+
+    def n_epochs(self, n: int) -> int:
+        """Passes over n training examples."""
+        if self.max_epochs != "auto":
+            return int(self.max_epochs)
+        least = _LEAST_EPOCHS_OF_MANY if self.has_positive_features else _LEAST_EPOCHS
+        return _EPOCHS if n <= _FULL_BATCH else max(3 * _EPOCHS * _MINIBATCH // (2 * n), least)
+
+    def n_per_batch(self, n: int, n_classes: int) -> int | None:
+        """Examples per step; None takes all n."""
+        if self.batch_size != "auto":
+            return None if self.batch_size is None else int(self.batch_size)
+        return None if n <= _FULL_BATCH else max(_MINIBATCH, 10 * n_classes)
+
+    def takes_images(self, input_shape: tuple[int, ...]) -> bool:
+        """Whether the built-in layers are given images."""
+        return self.module is None and (self.image_shape is not None or len(input_shape) > 1)
+
+    def dropout_rate(self, input_shape: tuple[int, ...]) -> float:
+        """Share of the inputs that are set to zero."""
+        if self.dropout != "auto":
+            return float(self.dropout)
+        if self.module is not None:
+            return 0.0
+        # Many columns repeat each other, and few can be missed.
+        n_columns = math.prod(input_shape)
+        return 0.2 if self.takes_images(input_shape) else 0.5 * n_columns / (n_columns + 50)
+
+    def strengths(self, input_shape: tuple[int, ...]) -> tuple[float, ...]:
+        """Strength of the augmentation for each kind of particles; one if all have the same."""
+        if self.augmentation != "auto":
+            return (float(self.augmentation),)
+        strength = float(self.takes_images(input_shape))
+        # Each particle must predict on its own, folds tell the kinds apart, and one kind alone must still be
+        # particles that can disagree.
+        can_be_halved = self.n_particles >= 4 and self.n_particles % 2 == 0
+        has_kinds = self.is_shared and self.n_folds is not None and can_be_halved and strength
+        return (strength, MORE_AUGMENTATION * strength) if has_kinds else (strength,)
+
+    def image(self, input_shape: tuple[int, ...]) -> ImageShape:
+        """How inputs form images; an error if they do not."""
+        if self.image_shape is not None:
+            return ImageShape.of(tuple(self.image_shape))
+        if len(input_shape) > 1:
+            return ImageShape.of(input_shape)
+        raise InvalidInputError(
+            "augmentation is for images, and X has rows of numbers: pass image_shape=(height, width), or X "
+            "of shape (n, height, width)."
+        )
+
+    def augmenter(self, input_shape: tuple[int, ...]) -> Augmentation | None:
+        """What changes training images at random, if anything does."""
+        strengths = self.strengths(input_shape)
+        return Augmentation(image=self.image(input_shape), strengths=strengths) if any(strengths) else None
+
+
+class Examples(NamedTuple):
+    """Training examples, checked."""
+
+    inputs: NDArray[np.float32]  # (n, ...), rows of numbers unless a module takes them as they are
+    labels: NDArray[np.int64]  # (n,), positions in classes
+    classes: NDArray[Any]  # (c,)
+    class_weight: NDArray[np.float64]  # (c,), mean one over the examples
+    input_shape: tuple[int, ...]  # of one input as it was given
+    groups: NDArray[np.int64] | None = None  # (n,), equal for examples that belong together
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups; zero without any."""
+        return 0 if self.groups is None else int(self.groups.max()) + 1
+
+    def on(self, device: torch.device) -> dict[str, Tensor]:
+        """Inputs (n, ...), labels (n,) and weights (n,) on a device."""
+        inputs, labels = (torch.from_numpy(part).to(device) for part in (self.inputs, self.labels))
+        weights = torch.from_numpy(self.class_weight[self.labels]).to(inputs)
+        return {"inputs": inputs, "labels": labels, "weights": weights}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """All that a fit needs after its examples are checked.
+
+    Attributes
+    ----------
+    objective : Objective
+        What is minimised.
+    particles : Tensor of shape (m, p)
+        Initial parameters, on the device.
+    schedule : Schedule
+        Epochs, learning rate, optimiser.
+    examples : Examples
+        Scaled.
+    network : ParticleNetwork
+        Of which the particles are parameters.
+    finish : callable
+        From the result of the training and what was chosen to the fitted model.
+    choose : callable
+        From the result of the training to what is chosen out of fold, if anything is.
+    scaler : Scaler or None
+        By which the examples were scaled.
+    wrappers : tuple of Wrapper
+        What surrounds the training besides the caller's process group and checkpoint.
+    """
+
+    objective: Objective
+    particles: Tensor
+    schedule: Schedule
+    examples: Examples
+    network: ParticleNetwork
+    finish: Callable[[Trained, Choice | None], Fitted]
+    choose: Callable[[Trained], Choice | None] = lambda trained: None
+    scaler: Scaler | None = None
+    wrappers: tuple[Wrapper, ...] = ()
+
+
+def random_sources(rng: np.random.RandomState) -> tuple[torch.Generator, int]:
+    """Generator of initial particles and random features, and a seed of what a module draws for itself."""
+    return torch.Generator().manual_seed(int(rng.randint(2**31))), int(rng.randint(2**31))
+
+
+def make_network(
+    options: Options, examples: Examples, *, n_outputs: int, head: int | None, seed: int
+) -> ParticleNetwork:
+    """The user's module, with a linear layer of width ``head`` after it if given, or built-in layers."""
+    rate = options.dropout_rate(examples.input_shape)
+    if options.module is not None:
+        if rate:
+            raise InvalidInputError("dropout is for the built-in layers; put nn.Dropout into your module.")
+        sample = torch.from_numpy(examples.inputs[:2])
+        return StackedModule(options.module, sample=sample, n_outputs=head, seed=seed)
+    sizes = list(options.hidden_layer_sizes)
+    if not all(isinstance(size, Integral) and int(size) >= 1 for size in sizes):
+        raise InvalidInputError(
+            f"hidden_layer_sizes must hold positive whole numbers; got {options.hidden_layer_sizes!r}."
+        )
+    return MLP([examples.inputs.shape[1], *sizes, n_outputs], dropout=rate)
+
+
+def make_schedule(
+    options: Options, examples: Examples, network: ParticleNetwork, n_particles: int, device: torch.device
+) -> Schedule:
+    """Epochs, learning rate and optimiser; a step of the built-in layers can be captured as a CUDA graph."""
+    shapes = examples.inputs.shape, device, examples.groups is None, n_particles
+    key = (repr(options), examples.input_shape, len(examples.classes), *shapes)
+    return Schedule(
+        max_epochs=options.n_epochs(len(examples.labels)),
+        learning_rate=options.learning_rate,
+        solver=options.solver,
+        graph_key=key if isinstance(network, MLP) else None,  # a user's module may wait for a value
+    )
+
+
+def make_scaler(options: Options, examples: Examples) -> Scaler | None:
+    """Put inputs on a scale; by columns only if neighbours then share a class clearly more often."""
+    if options.scaling is None or options.module is not None:
+        return None
+    inputs, is_image = torch.from_numpy(examples.inputs).double(), options.takes_images(examples.input_shape)
+    if options.scaling == "columns":
+        return Scaler(*column_scale(inputs))
+    common = Scaler(*common_scale(inputs, same_centre=is_image))
+    if options.scaling == "common" or is_image:
+        return common
+    columns = Scaler(*column_scale(inputs))
+    rows = spread_rows(len(inputs), MANY_ROWS)
+    labels, n_classes = torch.from_numpy(examples.labels)[rows], len(examples.classes)
+    groups = None if examples.groups is None else torch.from_numpy(examples.groups)[rows]
+
+    def loss(scaler: Scaler) -> float:
+        return neighbour_loss(scaler.apply(inputs)[rows], labels, n_classes, BACKGROUND, groups)
+
+    # One scale keeps the distances as they are; it is given up for a clear gain only.
+    return columns if loss(columns) < _CLEARLY_LESS * loss(common) else common
+
+
+def make_fold_models(options: Options, examples: Examples, generator: torch.Generator) -> FoldModels:
+    """The full model and, with folds, a model of fewer particles for each."""
+    if options.n_folds is None:
+        return FoldModels(folds=None, n_particles=options.n_particles)
+    rng = np.random.RandomState(int(torch.randint(2**31, (), generator=generator)))
+    n_kinds = len(options.strengths(examples.input_shape))
+    return FoldModels(
+        folds=assign_folds(examples.labels, options.n_folds, rng, examples.groups),
+        n_particles=options.n_particles,
+        n_per_fold=n_kinds * math.ceil(_SHARE_IN_FOLDS * options.n_particles / n_kinds),
+        n_kinds=n_kinds,
+    )
+
+
+def check_kernel(options: Options, examples: Examples) -> None:
+    """Refuse what a kernel cannot do."""
+    if options.is_shared and options.kernel == "orthogonal":
+        raise InvalidInputError(
+            "kernel='orthogonal' approximates expectation='cross'; with 'shared' use kernel='exact'."
+        )
+    if not options.has_positive_features:
+        return
+    if options.input_weight not in ("auto", 0):
+        raise InvalidInputError(
+            "kernel='positive' has no factor for the distance between inputs, which cannot be summed up "
+            f"class by class: use input_weight=0 or 'auto' (then 0) instead of {options.input_weight!r}, or "
+            "kernel='exact'."
+        )
+    if examples.groups is not None:
+        raise InvalidInputError(
+            "kernel='positive' sums up whole classes and cannot leave out a group: use kernel='exact'."
+        )
+
+
+def make_kernel(options: Options, n_components: int, n_classes: int, generator: torch.Generator) -> Kernel:
+    """The kernel between embeddings of n_components dimensions."""
+    bandwidth, n_blocks = float(options.bandwidth), options.n_feature_blocks
+    if options.kernel == "exact":
+        return ExactKernel(bandwidth, options.is_shared)
+    if options.kernel == "orthogonal":
+        frequencies = orthogonal_frequencies(n_components, n_blocks, options.bandwidth, generator)
+        return OrthogonalKernel(bandwidth, frequencies)
+    # At least one block for each class; for bandwidth 2, because the places are scaled with it.
+    directions = orthogonal_frequencies(n_components, max(n_blocks, n_classes), 2.0, generator)
+    return PositiveKernel(bandwidth, options.is_shared, directions)
+
+
+def neighbour_mixing(options: Options, models: FoldModels) -> Callable[[Tensor], Mixing]:
+    """Plain gradients, or the paper's functional gradient within each model."""
+    if options.update == "independent":
+        return lambda particles: UNMIXED
+    slices = models.slices
+    return lambda particles: functional_mixing(particles, slices, accelerated.parameter_kernel)
+
+
+def softmax_mixing(options: Options, n_samples: int) -> Callable[[Tensor], Mixing]:
+    """Plain gradients, or Stein variational gradient descent."""
+    if options.update == "independent":
+        return lambda particles: UNMIXED
+    is_published = options.update == "as_published"
+    mixing = svgd_posterior_mixing_as_published if is_published else svgd_posterior_mixing
+    return lambda particles: mixing(
+        particles,
+        n_samples=n_samples,
+        prior_precision=options.prior_precision,
+        kernel=accelerated.parameter_kernel,
+    )
