@@ -20,7 +20,7 @@ from torch import Tensor
 
 from pnca.estimators._compat import Interval, StrOptions, fit_context
 from pnca.exceptions import InvalidInputError
-from pnca.models.fitted import Fitted, FloatArray
+from pnca.models.fitted import Fitted, FloatArray, NeighbourReader
 from pnca.models.plan import Examples, Options, Plan
 from pnca.models.selection import Choice
 from pnca.training.loop import History, Trained, train
@@ -73,6 +73,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     device: str
     random_state: Any
     verbose: bool | int
+    fitted_: Fitted
 
     @abstractmethod
     def _plan(
@@ -206,11 +207,10 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
 
     def _publish(self, fitted: Fitted, plan: Plan, trained: Trained, choice: Choice | None) -> None:
         """Set every fitted attribute; ``fitted_`` alone decides what is predicted."""
-        self.fitted_ = fitted
-        found = {**_attributes_of_fit(plan, trained), **fitted.attributes()}
+        found = {**_of_training(fitted, plan, trained), "fitted_": fitted}
         if choice is not None:
-            strengths = Options(**self.get_params(deep=False)).strengths(plan.examples.input_shape)
-            found |= choice.attributes()
+            found |= _of_neighbours(fitted.reader) | _of_choice(choice)
+            strengths = Options(**self.get_params(deep=False)).strengths(fitted.input_shape)
             found["augmentation_"] = tuple(strengths[kind] for kind in choice.kinds)
         self.__dict__.update(found)
 
@@ -277,18 +277,60 @@ def check_examples(
     )
 
 
-def _attributes_of_fit(plan: Plan, trained: Trained) -> dict[str, Any]:
-    examples, scaler = plan.examples, plan.scaler
+def _of_training(fitted: Fitted, plan: Plan, trained: Trained) -> dict[str, Any]:
+    """Attributes that every classifier has."""
     found = {
-        "class_weight_": examples.class_weight,
-        "n_samples_fit_": len(examples.labels),
+        "classes_": fitted.classes,
+        "class_weight_": plan.examples.class_weight,
+        "n_samples_fit_": len(plan.examples.labels),
+        "input_shape_": fitted.input_shape,
+        "network_": fitted.network,
+        "particles_": fitted.particles.numpy(),
         "history_": trained.history.as_dict(),
         "was_interrupted_": trained.was_interrupted,
         "n_iter_": len(trained.history.loss),
     }
-    if scaler is not None:
+    if (scaler := fitted.scaler) is not None:
         found |= {"input_centre_": scaler.centre.numpy(), "input_spread_": scaler.spread.numpy()}
     return found
+
+
+def _of_neighbours(reader: NeighbourReader) -> dict[str, Any]:
+    """Attributes of neighbour models."""
+    kernel, support, factor, novelty = (
+        reader.kernel,
+        reader.support,
+        reader.support.input_factor,
+        reader.novelty,
+    )
+    tensors = {
+        "class_prior_": reader.prior,
+        "support_labels_": support.labels,
+        "support_embeddings_": support.embeddings,
+        "support_inputs_": support.inputs,
+        "frequencies_": getattr(kernel, "frequencies", None),
+        "directions_": getattr(kernel, "directions", None),
+    }
+    numbers = {"bandwidth_": kernel.bandwidth, "background_": support.background, "input_weight_": 0.0}
+    if factor is not None:
+        numbers |= {"input_weight_": factor.weight, "input_scale_": factor.scale}
+    if support.features is not None:
+        places, tensors["class_features_"] = support.features
+        tensors |= {"places_": places.points, "place_scales_": places.log_scales}
+    if novelty is not None:
+        tensors["input_mean_"], tensors["input_directions_"], numbers["input_noise_"] = novelty.plane
+        numbers |= {"typical_log_residual_": novelty.typical, "log_residual_spread_": novelty.spread}
+        numbers["novelty_depth_"] = novelty.depth
+    return numbers | {name: t.numpy() for name, t in tensors.items() if t is not None}
+
+
+def _of_choice(choice: Choice) -> dict[str, Any]:
+    """Attributes of what was chosen, and of what fold models say of the training examples."""
+    found: dict[str, Any] = {"best_epoch_": choice.epoch}
+    if choice.out_of_fold is None:
+        return found
+    proba, evidence, loss = choice.out_of_fold
+    return found | {"oof_proba_": proba, "oof_evidence_": evidence, "oof_loss_": loss, "folds_": choice.folds}
 
 
 def _identity(estimator: ParticleClassifier, plan: Plan) -> Mapping[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -120,14 +119,3 @@ class Novelty:
         """Log factor (n,) of scaled inputs (n, ...)."""
         plane = Plane(self.plane.centre.to(inputs), self.plane.directions.to(inputs), self.plane.noise)
         return self.log_of(log_residuals(inputs.flatten(start_dim=1), plane))
-
-    def attributes(self) -> dict[str, Any]:
-        """Public values by the names that estimators give them."""
-        return {
-            "input_mean_": self.plane.centre.numpy(),
-            "input_directions_": self.plane.directions.numpy(),
-            "input_noise_": self.plane.noise,
-            "typical_log_residual_": self.typical,
-            "log_residual_spread_": self.spread,
-            "novelty_depth_": self.depth,
-        }

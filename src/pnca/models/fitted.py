@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pnca.exceptions import InvalidInputError
-from pnca.maths.inputs import InputFactor, Novelty, Scaler
+from pnca.maths.inputs import Novelty, Scaler
 from pnca.maths.likelihood import log_mean
 from pnca.maths.neighbours import is_isolated, log_class_probabilities, log_neighbour_shares
 from pnca.maths.uncertainty import split_entropy
@@ -73,10 +73,6 @@ class Reader(Protocol):
         """Numbers that one query takes beside its inputs and outputs."""
         ...
 
-    def attributes(self) -> dict[str, Any]:
-        """Public values by the names that estimators give them."""
-        ...
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fitted:
@@ -104,16 +100,6 @@ class Fitted:
     particles: Tensor
     scaler: Scaler | None
     reader: Any
-
-    def attributes(self) -> dict[str, Any]:
-        """Public values by the names that estimators give them."""
-        return {
-            "classes_": self.classes,
-            "input_shape_": self.input_shape,
-            "network_": self.network,
-            "particles_": self.particles.numpy(),
-            **self.reader.attributes(),
-        }
 
     def log_probabilities(self, inputs: NDArray[np.float32], device: str) -> FloatArray:
         """Log class probabilities (n, c) of inputs (n, ...), averaged over the members."""
@@ -197,10 +183,6 @@ class SoftmaxReader:
         """Numbers that one query takes beside its outputs."""
         return 0
 
-    def attributes(self) -> dict[str, Any]:
-        """None."""
-        return {}
-
 
 @dataclass(frozen=True, eq=False)
 class NeighbourReader:
@@ -211,13 +193,9 @@ class NeighbourReader:
     kernel : Kernel
         At the bandwidth of predictions.
     support : Support
-        The training examples.
+        The training examples, the background mass and the factor of the inputs.
     prior : Tensor of shape (c,)
-        Weighted share of each class.
-    background : float
-        Mass that belongs to no example.
-    input_factor : InputFactor or None
-        Factor of the kernel by the distance between inputs.
+        Weighted share of each class, by which the background is split.
     novelty : Novelty or None
         Factor of the mass by the novelty of an input.
     """
@@ -225,26 +203,24 @@ class NeighbourReader:
     kernel: Kernel
     support: Support
     prior: Tensor
-    background: float
-    input_factor: InputFactor | None
     novelty: Novelty | None
 
     def log_masses(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         """Log mass (members, n, c) that each class gives embeddings (m, n, d) of scaled inputs (n, ...)."""
-        log_masses = self.kernel.log_masses(outputs, inputs, self.support, self.input_factor, self.background)
+        log_masses = self.kernel.log_masses(outputs, inputs, self.support)
         return log_masses if self.novelty is None else log_masses + self.novelty.log(inputs)[:, None]
 
     def log_probabilities(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         """Log class probabilities (members, n, c)."""
         log_prior = self.prior.to(outputs).log()
-        return log_class_probabilities(self.log_masses(outputs, inputs), self.background, log_prior)
+        return log_class_probabilities(self.log_masses(outputs, inputs), self.support.background, log_prior)
 
     def log_shares(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         """Log share (members, n, n_train) of each training example in the mass of each input."""
-        log_kernel = log_pairs_to_support(self.kernel, outputs, inputs, self.support, self.input_factor)
+        log_kernel = log_pairs_to_support(self.kernel, outputs, inputs, self.support)
         if self.novelty is not None:
             log_kernel = log_kernel + self.novelty.log(inputs)[:, None]
-        return log_neighbour_shares(log_kernel, self.background, self.support.log_weights(outputs))
+        return log_neighbour_shares(log_kernel, self.support.background, self.support.log_weights(outputs))
 
     def numbers_per_row(self, device: torch.device) -> int:
         """Numbers that one query takes beside those of its embedding."""
@@ -254,31 +230,17 @@ class NeighbourReader:
         # With shared particles, a kernel to every example in each, unless that is never held in memory.
         return m * n if self.kernel.is_shared and self.kernel.holds_pairs(m, n, device) else 0
 
-    def isolated_share(self, inputs: Tensor) -> float:
+    def isolated_share(self) -> float:
         """Share of some training examples that get less mass from the others than the background has.
 
-        ``inputs`` (n, ...) are theirs, scaled. Where kernel mass underflows there is no gradient, and the
-        background alone decides.
+        Where kernel mass underflows there is no gradient, and the background alone decides.
         """
-        n = len(self.support.labels)
+        support, n = self.support, len(self.support.labels)
         step = -(-n // _SOME)
-        some, x = self.support.embeddings[:, ::step], inputs[::step].double()
-        log_kernel = self.kernel.log_pairs(some, some, [slice(None)], self.support)
-        if self.input_factor is not None:
-            log_kernel = log_kernel + self.input_factor.log(x, x)
-        isolated = is_isolated(log_kernel, self.background * some.shape[1] / n)
+        some = support.embeddings[:, ::step]
+        log_kernel = self.kernel.log_pairs(some, some, [slice(None)], support)
+        if support.input_factor is not None and support.inputs is not None:
+            x = support.inputs[::step].double()
+            log_kernel = log_kernel + support.input_factor.log(x, x)
+        isolated = is_isolated(log_kernel, support.background * some.shape[1] / n)
         return float(isolated.double().mean())
-
-    def attributes(self) -> dict[str, Any]:
-        """Public values by the names that estimators give them."""
-        found = {
-            "bandwidth_": self.kernel.bandwidth,
-            "background_": self.background,
-            "input_weight_": 0.0,
-            "class_prior_": self.prior.numpy(),
-            **self.support.attributes(),
-            **self.kernel.attributes(),
-        }
-        if self.input_factor is not None:
-            found |= {"input_weight_": self.input_factor.weight, "input_scale_": self.input_factor.scale}
-        return found if self.novelty is None else {**found, **self.novelty.attributes()}

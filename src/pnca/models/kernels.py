@@ -8,7 +8,7 @@ kernel.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -61,22 +61,10 @@ class Support:
     labels: Tensor  # (n,)
     weights: Tensor  # (n,), float64
     n_classes: int
-    inputs: Tensor | None = None  # (n, ...), where the distance between inputs counts
-    features: ClassFeatures | None = None  # of positive features
-
-    def attributes(self) -> dict[str, Any]:
-        """Public values by the names that estimators give them."""
-        found: dict[str, Any] = {
-            "support_embeddings_": self.embeddings.numpy(),
-            "support_labels_": self.labels.numpy(),
-        }
-        if self.inputs is not None:
-            found["support_inputs_"] = self.inputs.numpy()
-        if self.features is not None:
-            (points, log_scales, _), log_sums = self.features
-            found |= {"class_features_": log_sums.numpy(), "places_": points.numpy()}
-            found["place_scales_"] = log_scales.numpy()
-        return found
+    background: float  # mass that belongs to no example
+    input_factor: InputFactor | None
+    inputs: Tensor | None  # (n, ...), scaled; None without that factor
+    features: ClassFeatures | None = None  # of the classes, if the kernel is linear
 
     def log_weights(self, like: Tensor) -> Tensor:
         """Log weights (n,)."""
@@ -114,10 +102,6 @@ class Kernel(Protocol):
         """The same kernel with its constants on a tensor's device and in its precision."""
         ...
 
-    def attributes(self) -> dict[str, Any]:
-        """Public values by the names that estimators give them."""
-        ...
-
     def holds_pairs(self, n_members: int, n: int, device: torch.device) -> bool:
         """Whether the kernel between n points and themselves is held in memory."""
         ...
@@ -134,14 +118,7 @@ class Kernel(Protocol):
         """
         ...
 
-    def log_masses(
-        self,
-        queries: Tensor,
-        inputs: Tensor,
-        support: Support,
-        input_factor: InputFactor | None,
-        background: float,
-    ) -> Tensor:
+    def log_masses(self, queries: Tensor, inputs: Tensor, support: Support) -> Tensor:
         """Log mass (members, n_a, c) that each class gives queries (m, n_a, d) of these inputs (n_a, ...)."""
         ...
 
@@ -168,10 +145,6 @@ class ExactKernel:
     def on(self, like: Tensor) -> ExactKernel:
         """The same kernel: it has no constants."""
         return self
-
-    def attributes(self) -> dict[str, Any]:
-        """None."""
-        return {}
 
     def holds_pairs(self, n_members: int, n: int, device: torch.device) -> bool:
         """Whether the kernel between n points and themselves is held in memory.
@@ -224,20 +197,13 @@ class ExactKernel:
             log_masses[rows] = masses(rows, [], of_kind)
         return log_masses
 
-    def log_masses(
-        self,
-        queries: Tensor,
-        inputs: Tensor,
-        support: Support,
-        input_factor: InputFactor | None,
-        background: float,
-    ) -> Tensor:
+    def log_masses(self, queries: Tensor, inputs: Tensor, support: Support) -> Tensor:
         """Log mass (members, n_a, c) of each class; see :class:`Kernel`."""
         of_members = members(self, len(queries), [slice(0, len(queries))])
         if self.holds_pairs(len(of_members), len(support.labels), queries.device):
-            return _masses_of_pairs(self, queries, inputs, support, input_factor)
+            return _masses_of_pairs(self, queries, inputs, support)
         # Fused for float32 only, where it is exact to about a millionth.
-        single = queries.is_cuda and background > 0
+        single = queries.is_cuda and support.background > 0
         a, x = (z.float() if single else z for z in (queries, inputs))
         return accelerated.class_log_masses(
             a,
@@ -246,11 +212,9 @@ class ExactKernel:
             support.n_classes,
             self.bandwidth,
             of_members,
-            background=background,
+            background=support.background,
             log_weights=support.log_weights(a),
-            input_factor=_pairs_of_inputs(
-                input_factor, x, x if support.inputs is None else support.inputs.to(x)
-            ),
+            input_factor=_pairs_of_inputs(support.input_factor, x, support.inputs),
         ).to(queries)
 
 
@@ -272,10 +236,6 @@ class OrthogonalKernel:
     def on(self, like: Tensor) -> OrthogonalKernel:
         """The same kernel with its frequencies on a tensor's device and in its precision."""
         return replace(self, frequencies=self.frequencies.to(like))
-
-    def attributes(self) -> dict[str, Any]:
-        """Public values by the names that estimators give them."""
-        return {"frequencies_": self.frequencies.numpy()}
 
     def holds_pairs(self, n_members: int, n: int, device: torch.device) -> bool:
         """All pairs are held."""
@@ -307,16 +267,9 @@ class OrthogonalKernel:
         log_latent = self.log_pairs(queries, neighbours, batch.models)
         return leave_one_out_loss(_with_factors(log_latent, moved, batch), batch.target)
 
-    def log_masses(
-        self,
-        queries: Tensor,
-        inputs: Tensor,
-        support: Support,
-        input_factor: InputFactor | None,
-        background: float,
-    ) -> Tensor:
+    def log_masses(self, queries: Tensor, inputs: Tensor, support: Support) -> Tensor:
         """Log mass (members, n_a, c) of each class; see :class:`Kernel`."""
-        return _masses_of_pairs(self, queries, inputs, support, input_factor)
+        return _masses_of_pairs(self, queries, inputs, support)
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,10 +290,6 @@ class PositiveKernel:
     def on(self, like: Tensor) -> PositiveKernel:
         """The same kernel with its directions on a tensor's device and in its precision."""
         return replace(self, directions=self.directions.to(like))
-
-    def attributes(self) -> dict[str, Any]:
-        """Public values by the names that estimators give them."""
-        return {"directions_": self.directions.numpy()}
 
     def holds_pairs(self, n_members: int, n: int, device: torch.device) -> bool:
         """No pairs are held."""
@@ -363,6 +312,11 @@ class PositiveKernel:
         log_masses = training_log_masses(of_queries, of_neighbours, labels, c, log_weights, places)
         return loss_of_masses(log_masses[:, batch.rows], batch.target)
 
+    def summarised(self, support: Support) -> Support:
+        """The same examples with the features of each class summed up."""
+        features = self.summarise(support.embeddings, support.labels, support.weights, support.n_classes)
+        return replace(support, features=features)
+
     def summarise(self, embeddings: Tensor, labels: Tensor, weights: Tensor, n_classes: int) -> ClassFeatures:
         """Sum up the features of each class, of examples with these weights (n,)."""
         clouds, directions = self._clouds(embeddings, [slice(None)]), self.directions.to(weights)
@@ -373,14 +327,7 @@ class PositiveKernel:
         """Log mass (members, n_a, c) of each class for queries (m, n_a, d)."""
         return features.log_masses(self._clouds(queries, [slice(None)]))
 
-    def log_masses(
-        self,
-        queries: Tensor,
-        inputs: Tensor,
-        support: Support,
-        input_factor: InputFactor | None,
-        background: float,
-    ) -> Tensor:
+    def log_masses(self, queries: Tensor, inputs: Tensor, support: Support) -> Tensor:
         """Log mass (members, n_a, c) of each class; see :class:`Kernel`."""
         assert support.features is not None
         return self.log_masses_of(support.features.to(queries), queries)
@@ -389,30 +336,28 @@ class PositiveKernel:
         return Clouds.of(embeddings, None if self.is_shared else models)
 
 
-def _masses_of_pairs(
-    kernel: Kernel, queries: Tensor, inputs: Tensor, support: Support, input_factor: InputFactor | None
-) -> Tensor:
-    log_kernel = log_pairs_to_support(kernel, queries, inputs, support, input_factor)
+def log_pairs_to_support(kernel: Kernel, queries: Tensor, inputs: Tensor, support: Support) -> Tensor:
+    """Log kernel (members, n_a, n) to every training example, with the factor of the inputs."""
+    log_kernel = kernel.log_pairs(queries, support.embeddings.to(queries), [slice(None)], support)
+    if support.input_factor is None or support.inputs is None:
+        return log_kernel
+    return log_kernel + support.input_factor.log(inputs, support.inputs.to(inputs))
+
+
+def _masses_of_pairs(kernel: Kernel, queries: Tensor, inputs: Tensor, support: Support) -> Tensor:
+    log_kernel = log_pairs_to_support(kernel, queries, inputs, support)
     labels = support.labels.to(queries.device)
     return class_log_masses(log_kernel, labels, support.n_classes, support.log_weights(queries))
 
 
-def log_pairs_to_support(
-    kernel: Kernel, queries: Tensor, inputs: Tensor, support: Support, input_factor: InputFactor | None
-) -> Tensor:
-    """Log kernel (members, n_a, n) to every training example, with the factor of the inputs."""
-    log_kernel = kernel.log_pairs(queries, support.embeddings.to(queries), [slice(None)], support)
-    if input_factor is None or support.inputs is None:
-        return log_kernel
-    return log_kernel + input_factor.log(inputs, support.inputs.to(inputs))
-
-
-def _pairs_of_inputs(factor: InputFactor | None, a: Tensor, b: Tensor) -> accelerated.InputFactor | None:
+def _pairs_of_inputs(
+    factor: InputFactor | None, a: Tensor, b: Tensor | None
+) -> accelerated.InputFactor | None:
     """Inputs (n_a, ...) and (n_b, ...) whose distance shrinks their kernel, if it does."""
-    if factor is None:
+    if factor is None or b is None:
         return None
     of_a = a.flatten(start_dim=1)
-    of_b = of_a if b is a else b.flatten(start_dim=1)
+    of_b = of_a if b is a else b.to(a).flatten(start_dim=1)
     return accelerated.InputFactor(of_a, of_b, factor.scale, factor.weight)
 
 

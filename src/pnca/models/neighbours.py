@@ -367,8 +367,11 @@ class _Ending(NamedTuple):
     def finish(self, trained: Trained, choice: Choice | None) -> Fitted:
         """Embed the training examples with the chosen particles."""
         assert choice is not None
-        options, examples, kernel = self.options, self.examples, self.kernel.at(choice.bandwidth)
-        factor, inputs = self.objective.input_factor, torch.from_numpy(examples.inputs)
+        examples, kernel, factor = (
+            self.examples,
+            self.kernel.at(choice.bandwidth),
+            self.objective.input_factor,
+        )
         fitted = Fitted(
             classes=examples.classes,
             input_shape=examples.input_shape,
@@ -377,27 +380,21 @@ class _Ending(NamedTuple):
             scaler=self.scaler,
             reader=SoftmaxReader(),
         )
-        embeddings = torch.from_numpy(fitted.embed(examples.inputs, options.device, is_scaled=True))
+        embeddings = fitted.embed(examples.inputs, self.options.device, is_scaled=True)
         support = Support(
-            embeddings=embeddings,
+            embeddings=torch.from_numpy(embeddings),
             labels=torch.from_numpy(examples.labels),
             weights=self._weights(),
             n_classes=len(examples.classes),
-            inputs=None if factor is None else inputs,
+            background=choice.background,
+            input_factor=factor,
+            inputs=None if factor is None else torch.from_numpy(examples.inputs),
         )
         if isinstance(kernel, PositiveKernel):
-            features = kernel.summarise(embeddings, support.labels, support.weights, support.n_classes)
-            support = replace(support, features=features)
-        background = choice.background
-        reader = NeighbourReader(kernel, support, self.prior, background, factor, choice.novelty)
-        if background > 0 and (isolated := reader.isolated_share(inputs)) > 0.5:
-            warnings.warn(
-                f"{isolated:.0%} of the training examples get less kernel mass from all others than the "
-                f"background has ({background:.3g}), so the class shares decide. Scale the inputs (for "
-                "example with sklearn.preprocessing.StandardScaler), raise bandwidth, or lower background.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
+            support = kernel.summarised(support)
+        reader = NeighbourReader(kernel, support, self.prior, choice.novelty)
+        if choice.background > 0:
+            _warn_if_isolated(reader)
         return replace(fitted, reader=reader)
 
     def _weights(self) -> Tensor:
@@ -414,6 +411,17 @@ class _Ending(NamedTuple):
         if len(set(of_rows.tolist())) < 2:  # one group may have almost all
             of_rows = torch.arange(len(rows)) % _NOVELTY_FOLDS
         return Novelty.fit(inputs, rows, of_rows)
+
+
+def _warn_if_isolated(reader: NeighbourReader) -> None:
+    if (isolated := reader.isolated_share()) > 0.5:
+        warnings.warn(
+            f"{isolated:.0%} of the training examples get less kernel mass from all others than the "
+            f"background has ({reader.support.background:.3g}), so the class shares decide. Scale the inputs "
+            "(for example with sklearn.preprocessing.StandardScaler), raise bandwidth, or lower background.",
+            ConvergenceWarning,
+            stacklevel=6,
+        )
 
 
 def _novelty_folds(examples: Examples) -> NDArray[np.int64]:

@@ -1,9 +1,9 @@
 """Fits that survive the death of their process: all of a training's state, in a file, every few epochs.
 
 A file is written under a temporary name and then renamed, so it is complete or absent. What has a state
-offers ``state()``, named tensors, and ``restore(state)``. One file is kept for each fit of a block until the block
-ends: in a block of several fits those already complete are then not trained again. At the end of the block
-nothing is left to do, and the files are removed.
+offers ``state()``, named tensors, and ``restore(state)``. One file is kept for each fit of a block until the
+block ends: in a block of several fits those already complete are then not trained again. At the end of the
+block nothing is left to do, and the files are removed.
 """
 
 import json

@@ -41,7 +41,7 @@ class Surroundings:
 
     @contextmanager
     def agreement(self) -> Iterator[Callable[[Identity], None]]:
-        """Run the block in all ranks; an error if one fails, they differ, or the checkpoint is of another fit.
+        """Run the block in all ranks; an error if one fails, if they differ, or if the checkpoint does.
 
         Yields
         ------
