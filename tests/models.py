@@ -3,7 +3,7 @@
 import torch
 
 from pnca import BNNClassifier, DNNClassifier, EnsembleClassifier, NCAClassifier, PNCAClassifier
-from pnca.estimators.neighbour import NeighbourData
+
 
 SMALL = {
     "hidden_layer_sizes": (16,),

@@ -172,7 +172,8 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         -------
         ndarray of shape (n, c)
         """
-        return self.fitted_.log_probabilities(self._check_inputs(X), self.device)
+        inputs = self._check_inputs(X)
+        return self.fitted_.log_probabilities(inputs, self.device)
 
     def uncertainty(self, X: ArrayLike) -> Uncertainty:
         """Split the uncertainty of each prediction into parts that mean different things.
@@ -195,7 +196,8 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
             particle and with ``expectation="cross"``. None of the three says that an input is unlike
             the training data: particles may agree there. ``evidence`` does, where a model has it.
         """
-        return Uncertainty(*self.fitted_.entropy(self._check_inputs(X), self.device))
+        inputs = self._check_inputs(X)
+        return Uncertainty(*self.fitted_.entropy(inputs, self.device))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_iter_")
@@ -223,7 +225,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
                 f"X has inputs of shape {shape}, but {type(self).__name__} was fitted on inputs of shape "
                 f"{self.input_shape_}."
             )
-        return _rows(_validate(self, X, reset=False), self.module)
+        return _rows(_validate(self, X, reset=False), is_flat=self.fitted_.network.takes_rows)
 
 
 def check_examples(
@@ -267,7 +269,7 @@ def check_examples(
     if any(options.strengths(shape)) or (len(shape) > 1 and options.module is None):
         options.image(shape)  # an input that is no image is refused here
     return Examples(
-        inputs=_rows(inputs, options.module),
+        inputs=_rows(inputs, is_flat=options.module is None),
         labels=labels.astype(np.int64),
         classes=classes,
         # Weights are relative: with a mean of one, learning_rate and background keep their meaning.
@@ -370,9 +372,9 @@ def _validate(estimator: ParticleClassifier, *arrays: ArrayLike, reset: bool) ->
         return validate_data(estimator, *here, reset=reset, dtype=np.float32, allow_nd=True)
 
 
-def _rows(inputs: NDArray[np.float32], module: object) -> NDArray[np.float32]:
+def _rows(inputs: NDArray[np.float32], *, is_flat: bool) -> NDArray[np.float32]:
     """Images as rows of numbers, unless a user's module takes them as they are."""
-    rows = inputs if module is not None else inputs.reshape(len(inputs), -1)
+    rows = inputs.reshape(len(inputs), -1) if is_flat else inputs
     return np.require(rows, requirements=["C", "W"])  # torch warns of read-only memory
 
 

@@ -64,7 +64,8 @@ class NeighbourClassifier(ParticleClassifier):
         ndarray of shape (m, n, d)
             For input i, the m points ``[:, i]`` are its distribution in the latent space.
         """
-        return self.fitted_.embed(self._check_inputs(X), self.device)
+        inputs = self._check_inputs(X)
+        return self.fitted_.embed(inputs, self.device)
 
     def evidence(self, X: ArrayLike) -> FloatArray:
         """Log of the total kernel mass an input receives: larger means more familiar.
@@ -83,7 +84,8 @@ class NeighbourClassifier(ParticleClassifier):
         -------
         ndarray of shape (n,)
         """
-        return self.fitted_.log_evidence(self._check_inputs(X), self.device)
+        inputs = self._check_inputs(X)
+        return self.fitted_.log_evidence(inputs, self.device)
 
     def neighbors(self, X: ArrayLike, k: int | None = None) -> tuple[NDArray[np.int64], FloatArray]:
         """Find the training examples behind each prediction, largest share first.

@@ -23,6 +23,8 @@ class ParticleNetwork(Protocol):
 
     #: Whether dropout draws from torch's global generator rather than from a given one.
     uses_global_generator: bool
+    #: Whether images come as rows of numbers, or as they are.
+    takes_rows: bool
 
     def __call__(
         self,

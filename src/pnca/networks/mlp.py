@@ -38,6 +38,7 @@ class MLP:
 
     prediction_dtype = torch.float64
     uses_global_generator = False
+    takes_rows = True
 
     def __init__(self, layer_sizes: Sequence[int], *, dropout: float = 0.0) -> None:
         self.layer_sizes = tuple(layer_sizes)

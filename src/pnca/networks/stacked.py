@@ -44,6 +44,7 @@ class StackedModule:
     prediction_dtype = torch.float32
     # nn.Dropout takes no other.
     uses_global_generator = True
+    takes_rows = False
 
     def __init__(
         self,
