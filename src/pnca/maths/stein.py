@@ -23,16 +23,20 @@ class Mixing(NamedTuple):
 
     .. math:: \phi = A\, G + B\, W
 
-    Both matrices are known before there is a gradient, so that gradients can be mixed while they arise.
+    Both matrices are known before the backward pass, which can therefore mix the gradients itself.
     """
 
     of_gradients: Tensor | None = None  # A, (m, m); None: each particle follows its own gradient
-    of_particles: Tensor | None = None  # B, (m, m); None: the particles themselves have no part
+    of_particles: Tensor | None = None  # B, (m, m); None: zero
 
     def direction(self, particles: Tensor, gradients: Tensor) -> Tensor:
-        """Mix (m, p) and (m, p): (m, p)."""
+        """The direction (m, p) from W and G, each (m, p)."""
         mixed = gradients if self.of_gradients is None else self.of_gradients @ gradients
         return mixed if self.of_particles is None else mixed.addmm(self.of_particles, particles)
+
+    def split(self, mixes_gradients: bool) -> "tuple[Tensor | None, Mixing]":
+        """A for the backward pass and the rest for the optimiser, which may take A too."""
+        return (None, self) if mixes_gradients else (self.of_gradients, Mixing(None, self.of_particles))
 
 
 #: Each particle follows its own gradient.
@@ -172,11 +176,11 @@ def functional_mixing(
     return Mixing(of_gradients=together)
 
 
-def svgd_direction(particles: Tensor, scores: Tensor) -> Tensor:
+def svgd_direction(particles: Tensor, scores: Tensor, repulsion: float = 1.0) -> Tensor:
     r"""Stein variational direction: towards the target, and apart (Liu & Wang, 2016).
 
     .. math:: \phi(w_i) = \frac{1}{m} \sum_j \left[ \kappa(w_j, w_i)\, \nabla_{w_j} \log p(w_j)
-              + \nabla_{w_j} \kappa(w_j, w_i) \right], \quad
+              + \rho\, \nabla_{w_j} \kappa(w_j, w_i) \right], \quad
               \nabla_{w_j} \kappa(w_j, w_i) = \frac{2}{h} (w_i - w_j)\, \kappa(w_j, w_i)
 
     Parameters
@@ -185,6 +189,9 @@ def svgd_direction(particles: Tensor, scores: Tensor) -> Tensor:
         The particles :math:`w_l`.
     scores : Tensor of shape (m, p)
         :math:`\nabla \log p(w_l)` of the target density.
+    repulsion : float
+        The factor :math:`\rho`: one in SVGD, minus one in the public code behind the PNCA paper, where
+        particles attract each other.
 
     Returns
     -------
@@ -199,35 +206,7 @@ def svgd_direction(particles: Tensor, scores: Tensor) -> Tensor:
     tensor([[-1.],
             [ 1.]])
     """
-    of_scores, of_particles = _stein_mixing(particles, repulsion=1.0)
-    return (of_scores @ scores).addmm_(of_particles, particles)
-
-
-def svgd_direction_as_published(particles: Tensor, scores: Tensor) -> Tensor:
-    """SVGD with the sign of the repulsion reversed, as in the public code behind the PNCA paper.
-
-    Particles attract each other. It is here so that the paper's BNN can be reproduced as it
-    was run; use :func:`svgd_direction` for anything else.
-
-    Parameters
-    ----------
-    particles : Tensor of shape (m, p)
-        The particles.
-    scores : Tensor of shape (m, p)
-        Gradients of the log density at the particles.
-
-    Returns
-    -------
-    Tensor of shape (m, p)
-        An ascent moves along it.
-
-    Examples
-    --------
-    >>> svgd_direction_as_published(torch.tensor([[-1.0], [1.0]]), torch.zeros(2, 1)).sign()
-    tensor([[ 1.],
-            [-1.]])
-    """
-    of_scores, of_particles = _stein_mixing(particles, repulsion=-1.0)
+    of_scores, of_particles = _stein_mixing(particles, repulsion)
     return (of_scores @ scores).addmm_(of_particles, particles)
 
 
@@ -236,14 +215,14 @@ def svgd_posterior_mixing(
     *,
     n_samples: int,
     prior_precision: float,
-    as_published: bool = False,
+    repulsion: float = 1.0,
     kernel: ParameterKernel = parameter_kernel,
 ) -> Mixing:
     r"""Minus the Stein direction for the posterior over a network's parameters.
 
     The target is :math:`\log p(w \mid D) = -n\, \ell(w) - \frac{\lambda}{2} \|w\|^2 + \text{const}`. With
     G the gradients :math:`\nabla \ell(w_l)` of the *mean* negative log-likelihood, the direction is that of
-    ``-svgd_direction(particles, -n_samples * G - prior_precision * particles)``.
+    ``-svgd_direction(particles, -n_samples * G - prior_precision * particles, repulsion)``.
 
     Parameters
     ----------
@@ -253,8 +232,8 @@ def svgd_posterior_mixing(
         The number :math:`n` of training examples.
     prior_precision : float
         The precision :math:`\lambda` of the Gaussian prior on every parameter.
-    as_published : bool
-        Use :func:`svgd_direction_as_published` instead, for the reproduction only.
+    repulsion : float
+        See :func:`svgd_direction`.
     kernel : callable
         :func:`parameter_kernel`, or what computes the same.
 
@@ -269,39 +248,17 @@ def svgd_posterior_mixing(
     >>> svgd_posterior_mixing(w, n_samples=10, prior_precision=1.0).direction(w, g)
     tensor([[7.]])
     """
-    of_scores, of_particles = _stein_mixing(particles, -1.0 if as_published else 1.0, kernel)
+    of_scores, of_particles = _stein_mixing(particles, repulsion, kernel)
     return Mixing(n_samples * of_scores, prior_precision * of_scores - of_particles)
 
 
 def svgd_posterior_mixing_as_published(
     particles: Tensor, *, n_samples: int, prior_precision: float, kernel: ParameterKernel = parameter_kernel
 ) -> Mixing:
-    r"""The same as the public code behind the PNCA paper has it, for the reproduction only.
-
-    Particles attract each other, and the target is :math:`\frac{1}{n} \log p(w \mid D)`.
-
-    Parameters
-    ----------
-    particles, n_samples, prior_precision, kernel
-        See :func:`svgd_posterior_mixing`.
-
-    Returns
-    -------
-    Mixing
-        A descent moves against its direction.
-
-    Examples
-    --------
-    >>> w, g = torch.tensor([[2.0]]), torch.tensor([[0.5]])
-    >>> svgd_posterior_mixing_as_published(w, n_samples=10, prior_precision=1.0).direction(w, g)
-    tensor([[0.7000]])
-    """
+    """:func:`svgd_posterior_mixing` as in the public code behind the paper: attraction, target to the 1/n."""
+    precision = prior_precision / n_samples
     return svgd_posterior_mixing(
-        particles,
-        n_samples=1,
-        prior_precision=prior_precision / n_samples,
-        as_published=True,
-        kernel=kernel,
+        particles, n_samples=1, prior_precision=precision, repulsion=-1.0, kernel=kernel
     )
 
 

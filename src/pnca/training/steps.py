@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pnca.accelerated.nadam import FusedNadam
 from pnca.maths.stein import Mixing
 from pnca.training.optimisers import Optimiser
 from pnca.training.shards import ONE_PROCESS, Shards
@@ -99,20 +98,14 @@ class Step:
     def _move(self, batch: Any, n: int) -> None:  # noqa: ANN401
         with torch.no_grad(), self._beside():
             mixing = self.mix(self.particles)
-        mixer = self.optimiser if isinstance(self.optimiser, FusedNadam) and self.optimiser.mixes else None
-        # Left to the optimiser, or done while the gradients arise.
-        of_gradients = mixing.of_gradients if mixer is None else None
-        total_loss, mean_loss, n_correct = self.evaluate(self.particles, batch, of_gradients)
+        # Gradients are mixed in the backward pass, or by the optimiser.
+        in_backward, in_step = mixing.split(self.optimiser.mixes_gradients)
+        total_loss, mean_loss, n_correct = self.evaluate(self.particles, batch, in_backward)
         self._join()
         (gradients,) = torch.autograd.grad(total_loss, self.particles)
         gradients = self.shards.sum_(gradients.contiguous())
         with torch.no_grad():
-            if mixer is not None:
-                mixer.step(gradients, mixing)
-            else:
-                if mixing.of_particles is not None:
-                    gradients.addmm_(mixing.of_particles, self.particles)
-                self.optimiser.step(gradients)
+            self.optimiser.step(gradients, in_step)
             of_loss, of_correct = self.sums.unbind()
             of_loss.add_(mean_loss, alpha=n)
             of_correct.add_(n_correct)
