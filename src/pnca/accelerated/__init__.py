@@ -45,10 +45,6 @@ def is_worth_while(n_answers: int, n_points: int, device: torch.device) -> bool:
         what else is predicted.
     device : torch.device
         Device of the points.
-
-    Returns
-    -------
-    bool
     """
     return n_answers * n_points**2 > (WORTH_WHILE_ON_GPU if device.type == "cuda" else WORTH_WHILE)
 
@@ -128,17 +124,6 @@ def class_log_masses(
 
 
 def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
-    """The same as :func:`pnca.maths.stein.parameter_kernel`, in three launches on a GPU.
-
-    Parameters
-    ----------
-    particles : Tensor of shape (m, p)
-        The parameter vectors.
-
-    Returns
-    -------
-    kernel : Tensor of shape (m, m)
-    bandwidth : Tensor of shape ()
-    """
+    """:func:`pnca.maths.stein.parameter_kernel` of particles (m, p), in three launches on a GPU."""
     particles = particles.detach()
     return (stein.parameter_kernel if stein.can_be_fused(particles) else plain_parameter_kernel)(particles)

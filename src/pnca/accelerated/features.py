@@ -52,10 +52,8 @@ def feature_loss(
         Log of a factor on the kernel of each pair; log 0 excludes the pair.
     learns : Tensor of shape (n,)
         Weights in the loss.
-    background : float
-        The background mass; zero is the paper.
-    log_prior : Tensor of shape (c,)
-        Log class shares of the background mass.
+    background, log_prior : float, and Tensor of shape (c,)
+        The background mass (zero in the paper) and its log class shares.
 
     Returns
     -------

@@ -17,9 +17,6 @@ UNIT = 64
 #: float32 cannot tell the distance between neighbours, and half precision could not hold them.
 _FARTHEST = 1000.0
 
-#: Points of each particle from which the median is taken.
-_CENTRE_POINTS = 256
-
 #: Columns of a product of all parts of points of few dimensions: 32 instead of three times 16.
 _JOINT_WIDTH = 32
 
@@ -35,13 +32,8 @@ class Tiles(NamedTuple):
 
     def options(self) -> dict[str, int | None]:
         """Keyword arguments of a launch."""
-        return {
-            "BM": self.rows,
-            "BN": self.columns,
-            "num_warps": self.warps,
-            "num_stages": self.stages,
-            "maxnreg": self.registers,
-        }
+        names = "BM", "BN", "num_warps", "num_stages", "maxnreg"
+        return dict(zip(names, self, strict=True))
 
 
 #: Tiles forward and backward, of joint products and by the columns of others: measured on an H200 with
@@ -187,6 +179,20 @@ class Side(NamedTuple):
     parts_2: Tensor  # (m, n, D)
     norms: Tensor  # (m, n) minus half the squared norm, and minus half of what ones add to a product
 
+    @classmethod
+    def of(cls, points: Tensor, centre: Tensor, scale: float) -> "Side":
+        """Centre and scale points (m, n, d), so that the kernel is 2 ** (-distance^2 / 2)."""
+        z = ((points - centre) * scale).clamp(-1e15, 1e15)  # whose square is a number
+        z *= _FARTHEST / z.norm(dim=2, keepdim=True).clamp_min(_FARTHEST)
+        hi = z.half()
+        lo = (z - hi.float()).half()
+        norms = -(hi.float() + lo.float()).square().sum(dim=2) / 2
+        if is_joint(z.shape[2]):
+            return cls(_columns(hi, hi, lo), _columns(hi, lo, hi, hi.new_ones(1)), norms)
+        if z.shape[2] == width(z.shape[2]):
+            return cls(hi, lo, norms)
+        return cls(_columns(hi, hi.new_ones(1)), _columns(lo), norms - 0.5)
+
     def points(self, d: int) -> Tensor:
         """The points (m, n, d) as rounded, centred and scaled."""
         lo = self.parts_2[..., d : 2 * d] if is_joint(d) else self.parts_2[..., :d]
@@ -196,27 +202,6 @@ class Side(NamedTuple):
 def padded(points: Tensor, slots: Tensor, n: int) -> Tensor:
     """Points (m, n, d) in their slots, zero elsewhere."""
     return points.new_zeros(points.shape[0], n, points.shape[2]).index_copy(1, slots, points)
-
-
-def median_point(points: Tensor) -> Tensor:
-    """Median (d,) of points (m, n, d), which a few far ones do not move."""
-    step = -(-points.shape[1] // _CENTRE_POINTS)
-    some = points[:, ::step].flatten(0, 1)
-    return some.sort(dim=0).values[len(some) // 2]
-
-
-def side(points: Tensor, centre: Tensor, scale: float) -> Side:
-    """Half-precision parts of points (m, n, d), centred, where the kernel is 2 ** (-distance^2 / 2)."""
-    z = ((points - centre) * scale).clamp(-1e15, 1e15)  # whose square is a number
-    z *= _FARTHEST / z.norm(dim=2, keepdim=True).clamp_min(_FARTHEST)
-    hi = z.half()
-    lo = (z - hi.float()).half()
-    norms = -(hi.float() + lo.float()).square().sum(dim=2) / 2
-    if is_joint(z.shape[2]):
-        return Side(_columns(hi, hi, lo), _columns(hi, lo, hi, hi.new_ones(1)), norms)
-    if z.shape[2] == width(z.shape[2]):
-        return Side(hi, lo, norms)
-    return Side(_columns(hi, hi.new_ones(1)), _columns(lo), norms - 0.5)
 
 
 def _columns(*parts: Tensor) -> Tensor:

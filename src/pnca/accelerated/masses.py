@@ -14,18 +14,7 @@ import torch
 from torch import Tensor
 
 from pnca.accelerated.compiler import takes_kernels
-from pnca.accelerated.layout import (
-    UNIT,
-    Factor,
-    Layout,
-    Side,
-    Slots,
-    is_joint,
-    median_point,
-    padded,
-    side,
-    width,
-)
+from pnca.accelerated.layout import UNIT, Factor, Layout, Side, Slots, is_joint, padded, width
 from pnca.accelerated.problem import MassProblem
 
 #: The least mass: below it float32 has no more digits for a gradient. Its logarithm is -69.
@@ -43,6 +32,9 @@ _MIN_PROGRAMS, _MIN_TILES_BACKWARD = 32768, 4
 
 #: Side of the tiles in which input factors are computed.
 _FACTOR_TILE = 64
+
+#: Points of each particle from which the centre is taken.
+_CENTRE_POINTS = 256
 
 
 def can_be_fused(points: Tensor, n_classes: int) -> bool:
@@ -63,15 +55,8 @@ def fused_class_log_masses(problem: MassProblem) -> Tensor:
     Programs add to the same sums in the order in which they end, so the last bit may differ from run to
     run; with ``torch.use_deterministic_algorithms`` it does not, and symmetry is not used.
 
-    Parameters
-    ----------
-    problem : MassProblem
-        See :func:`pnca.accelerated.class_log_masses`; float32 on a CUDA device, at most 128 dimensions.
-
-    Returns
-    -------
-    Tensor of shape (answers, n_a, c)
-        Differentiable once in ``a`` and ``b``.
+    See :func:`pnca.accelerated.class_log_masses` for the problem, here float32 on a CUDA device and of at
+    most 128 dimensions, and for the result (answers, n_a, c).
     """
     a, b, slots = problem.a, problem.b, Slots.of(problem)
     layout = Layout.of(problem, slots)
@@ -88,9 +73,10 @@ class _ClassMasses(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, layout: Layout) -> Tensor:  # noqa: ANN401
         scale = math.sqrt(2 / (math.log(2) * layout.bandwidth))
-        centre = median_point(b)
-        side_b = side(b, centre, scale)
-        side_a = side_b if a is b else side(a, centre, scale)
+        some = b[:, :: -(-b.shape[1] // _CENTRE_POINTS)].flatten(0, 1)
+        centre = some.sort(dim=0).values[len(some) // 2]  # a median, which a few far points do not move
+        side_b = Side.of(b, centre, scale)
+        side_a = side_b if a is b else Side.of(a, centre, scale)
         masses = a.new_zeros(len(layout.answers), layout.n_classes, a.shape[1])
         for rows, factor in _strips(layout.factor, a.shape[1]):
             _launch_masses(masses, side_a, side_b, layout, a.shape[2], rows, factor)
@@ -115,18 +101,13 @@ class _ClassMasses(torch.autograd.Function):
         side_a, side_b = Side(*sides[:3]), Side(*sides[3:])
         slopes, unit = _scaled_slopes(grad, masses, layout)
         factor = layout.factor
+        given = slopes, layout, ctx.d
         if ctx.is_same and (factor is None or layout.is_symmetric):
-            sums = _weighted_sums(
-                side_a, side_b, slopes, layout, factor, ctx.d, as_queries=True, as_support=True
-            )
+            sums = _weighted_sums(side_a, side_b, factor, *given, as_queries=True, as_support=True)
             return _gradient(sums, side_a, unit, ctx), None, None
-        of_a = _weighted_sums(
-            side_a, side_b, slopes, layout, factor, ctx.d, as_queries=True, as_support=False
-        )
+        of_a = _weighted_sums(side_a, side_b, factor, *given, as_queries=True, as_support=False)
         transposed = None if factor is None else factor.transposed()
-        of_b = _weighted_sums(
-            side_b, side_a, slopes, layout, transposed, ctx.d, as_queries=False, as_support=True
-        )
+        of_b = _weighted_sums(side_b, side_a, transposed, *given, as_queries=False, as_support=True)
         return _gradient(of_a, side_a, unit, ctx), _gradient(of_b, side_b, unit, ctx), None
 
 
@@ -199,9 +180,9 @@ def _launch_masses(
 def _weighted_sums(
     a: Side,
     b: Side,
+    factor: Factor | None,
     slopes: Tensor,
     layout: Layout,
-    factor: Factor | None,
     d: int,
     *,
     as_queries: bool,

@@ -36,14 +36,12 @@ def nadam_step(
 
     Parameters
     ----------
-    particles, mean, sq_mean : Tensor of shape (m, p), float32
-        Parameters and moments of the gradients, which the step changes.
-    gradients : Tensor of shape (m, p)
-        Gradients, before they are mixed.
+    particles, gradients : Tensor of shape (m, p), float32
+        Parameters, and gradients before they are mixed.
     mixing : Mixing
         Of at most ``MOST_MIXED`` particles, if it mixes any.
-    n_steps : Tensor of shape ()
-        Number of steps taken; it is increased by one.
+    mean, sq_mean, n_steps : Tensor of shape (m, p), (m, p) and ()
+        Moments of the gradients and the number of steps taken, updated like the particles.
     coefficients : Tensor of shape (steps, 3)
         See :func:`all_coefficients`.
     """

@@ -38,14 +38,9 @@ def chunked_class_log_masses(problem: MassProblem, max_pairs: int | None = None)
     Parameters
     ----------
     problem : MassProblem
-        See :func:`pnca.accelerated.class_log_masses`.
+        See :func:`pnca.accelerated.class_log_masses`, and there for the result (answers, n_a, c).
     max_pairs : int, optional
         Latent pairs held at once; it sets memory and speed, not the result.
-
-    Returns
-    -------
-    Tensor of shape (answers, n_a, c)
-        ``LOG_ZERO`` for a class without support. Differentiable once in ``a`` and ``b``.
 
     Examples
     --------
@@ -235,10 +230,10 @@ def _log2_masses(tiles: Iterator[_Tile], left: Tensor, right: Tensor, pairs: _Pa
             weights = pairs.weights_of(answer)
             if mirror_class is not None:
                 mirrored = log2_kernel if weights is None else log2_kernel + weights[rows, None]
-                _merge(log2_masses[answer, columns, mirror_class], _log2_sum_exp2(mirrored, dim=0))
+                _add_sums(log2_masses[answer, columns, mirror_class], mirrored, dim=0)
             if weights is not None:
                 log2_kernel += weights[columns]
-            _merge(log2_masses[answer, rows, column_class], _log2_sum_exp2(log2_kernel, dim=1))
+            _add_sums(log2_masses[answer, rows, column_class], log2_kernel, dim=1)
     return log2_masses
 
 
@@ -334,14 +329,11 @@ def _log2_expected_kernel(left: Tensor, right: Tensor) -> Tensor:
     return sums.log2_().add_(largest).sub_(2 * math.log2(len(left)))
 
 
-def _log2_sum_exp2(terms: Tensor, dim: int) -> Tensor:
+def _add_sums(total: Tensor, terms: Tensor, dim: int) -> None:
+    """Add the sums of terms over a dimension to ``total``, all as logarithms to base two."""
     largest = terms.amax(dim=dim, keepdim=True)
-    return (terms - largest).exp2_().sum(dim=dim).log2_().add_(largest.squeeze(dim))
-
-
-def _merge(total: Tensor, part: Tensor) -> None:
-    """``log2(2**total + 2**part)``, in place."""
-    total.copy_(torch.logaddexp2(total, part))
+    sums = (terms - largest).exp2_().sum(dim=dim).log2_().add_(largest.squeeze(dim))
+    total.copy_(torch.logaddexp2(total, sums))
 
 
 def _tiles(n_rows: int, pairs: _Pairs) -> Iterator[_Tile]:

@@ -1,7 +1,7 @@
 r"""Directions in which a set of particles moves.
 
-A particle :math:`w_l` is one whole parameter vector; ``particles`` stacks them as (m, p).
-The kernel :math:`\kappa` compares parameter vectors and is not the latent kernel.
+A particle :math:`w_l` is a whole parameter vector; ``particles`` stacks m of them as (m, p). The kernel
+:math:`\kappa` compares parameter vectors and is not the latent kernel.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor
 #: From particles (m, p) to the kernel between them (m, m) and its bandwidth ().
 ParameterKernel = Callable[[Tensor], tuple[Tensor, Tensor]]
 
-#: Columns of the particles that one product takes: each core then has some of its own.
+#: Columns of the particles in one product, so that all cores have work.
 _GRAM_COLUMNS = 2**16
 
 
@@ -48,18 +48,8 @@ def median_bandwidth(sq_dist: Tensor) -> Tensor:
 
     .. math:: h = \mathrm{median}_{i < j} \|w_i - w_j\|^2 / \log m
 
-    so that :math:`\sum_j \kappa(w_i, w_j)` stays near one however many particles there are.
-
-    Parameters
-    ----------
-    sq_dist : Tensor of shape (m, m)
-        Squared distances between the particles. The zero diagonal does not count.
-
-    Returns
-    -------
-    Tensor of shape ()
-        Infinite for a single particle, and where all particles coincide: the kernel is then
-        one everywhere.
+    so that :math:`\sum_j \kappa(w_i, w_j)` stays near one however many particles there are. From squared
+    distances (m, m); infinite, so that the kernel is one, for a single particle and where all coincide.
 
     Examples
     --------
@@ -98,8 +88,8 @@ def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
     tensor([[1.0000, 0.5000],
             [0.5000, 1.0000]])
     """
-    # Not sq_distances, which centres the points first: two more passes over a large matrix. What rounding
-    # leaves between particles that coincide is taken off instead.
+    # Not sq_distances, which centres the points first: two more passes over a large matrix. Distances within
+    # the rounding are set to zero instead.
     products = _gram(particles)
     sq_norms = products.diagonal()
     sq_dist = sq_norms[:, None] + sq_norms - 2 * products
@@ -115,7 +105,7 @@ def _gram(particles: Tensor) -> Tensor:
     n_parts = p // _GRAM_COLUMNS
     if n_parts < 2:
         return particles @ particles.mT
-    # One product of so few rows would be the work of one core.
+    # One product of so few rows would run on one core.
     n_columns = p // n_parts
     parts = particles[:, : n_parts * n_columns].view(m, n_parts, n_columns).transpose(0, 1)
     rest = particles[:, n_parts * n_columns :]
@@ -127,14 +117,12 @@ def functional_gradient(particles: Tensor, gradients: Tensor) -> Tensor:
 
     .. math:: \phi(w_i) = \sum_l \kappa(w_i, w_l)\, \nabla_{w_l} L
 
-    It smooths the gradients over the particles. There is no repulsion: this is not SVGD.
+    It smooths the gradients over the particles, without SVGD's repulsion.
 
     Parameters
     ----------
-    particles : Tensor of shape (m, p)
-        The parameter vectors :math:`w_l`.
-    gradients : Tensor of shape (m, p)
-        :math:`\nabla_{w_l} L`, the loss being a function of all particles.
+    particles, gradients : Tensor of shape (m, p)
+        The parameter vectors :math:`w_l` and :math:`\nabla_{w_l} L`, a loss of all particles together.
 
     Returns
     -------
@@ -155,21 +143,20 @@ def functional_mixing(
     teams: Sequence[slice] = (slice(None),),
     kernel: ParameterKernel = parameter_kernel,
 ) -> Mixing:
-    """How :func:`functional_gradient` mixes gradients.
+    """:func:`functional_gradient` as a mixing of gradients alone.
 
     Parameters
     ----------
     particles : Tensor of shape (m, p)
         The parameter vectors.
     teams : sequence of slice
-        Rows of the particles that share their gradients, one team after the other; all by default.
+        Rows of each fold model's particles, which share their gradients; all by default.
     kernel : callable
         :func:`parameter_kernel`, or what computes the same.
 
     Returns
     -------
     Mixing
-        Of the gradients alone, by the kernel between the particles of a team.
     """
     kernels = [kernel(particles[team])[0] for team in teams]
     together: Tensor = kernels[0] if len(kernels) == 1 else torch.block_diag(*kernels)  # type: ignore[no-untyped-call]
@@ -185,10 +172,8 @@ def svgd_direction(particles: Tensor, scores: Tensor, repulsion: float = 1.0) ->
 
     Parameters
     ----------
-    particles : Tensor of shape (m, p)
-        The particles :math:`w_l`.
-    scores : Tensor of shape (m, p)
-        :math:`\nabla \log p(w_l)` of the target density.
+    particles, scores : Tensor of shape (m, p)
+        The particles :math:`w_l` and :math:`\nabla \log p(w_l)` of the target density.
     repulsion : float
         The factor :math:`\rho`: one in SVGD, minus one in the public code behind the PNCA paper, where
         particles attract each other.

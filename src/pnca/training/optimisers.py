@@ -37,21 +37,7 @@ class Optimiser(Protocol):
 
 
 def make_optimiser(name: str, particles: Tensor, learning_rate: float) -> Optimiser:
-    """Make an optimiser for particles.
-
-    Parameters
-    ----------
-    name : "nadam" or "adam"
-        Nadam is the paper's.
-    particles : Tensor of shape (m, p)
-        They are changed at every step.
-    learning_rate : float
-        Step size.
-
-    Returns
-    -------
-    Optimiser
-    """
+    """The fastest "nadam" (the paper's) or "adam" for these particles (m, p), which it changes in place."""
     if name == "nadam" and particles.device.type == "cpu":
         return NadamByAdam(particles, learning_rate)
     if name == "nadam" and takes_kernels(particles):
@@ -75,11 +61,9 @@ class _Nadam:
         self.n_steps = torch.zeros((), dtype=torch.int64, device=particles.device)
 
     def state(self) -> dict[str, Tensor]:
-        """Tensors on which the next steps depend."""
         return {"mean": self.mean, "sq_mean": self.sq_mean, "n_steps": self.n_steps}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Continue from a state."""
         for name, value in self.state().items():
             value.copy_(state[name])
 
@@ -122,24 +106,13 @@ class NadamByAdam(_Nadam):
             self._coefficients = coefficients(max(_N_STEPS, 2 * n_steps), self.learning_rate).tolist()
         of_gradient, of_mean, _ = self._coefficients[n_steps]
         rate = of_mean * BETA1 / (of_gradient + of_mean)
+        step_size = (of_gradient + of_mean) * (1 - rate ** (n_steps + 1))  # Adam divides by 1 - b^t
         adam(
-            [self.particles],
-            [direction],
-            [self.mean],  # becomes b m + (1 - b) g
-            [self.sq_mean],
-            [],
-            [torch.tensor(float(n_steps))],
-            fused=True,
-            amsgrad=False,
-            beta1=rate,
-            beta2=BETA2,
-            # Adam divides by 1 - b^t.
-            lr=(of_gradient + of_mean) * (1 - rate ** (n_steps + 1)),
-            weight_decay=0.0,
-            eps=EPSILON,
-            maximize=False,
-        )
-        # From there to beta1 m + (1 - beta1) g along the same line: no second buffer.
+            [self.particles], [direction], [self.mean], [self.sq_mean], [], [torch.tensor(float(n_steps))],
+            lr=step_size, beta1=rate, beta2=BETA2, eps=EPSILON,
+            fused=True, amsgrad=False, weight_decay=0.0, maximize=False,
+        )  # fmt: skip
+        # The mean is now b m + (1 - b) g; beta1 m + (1 - beta1) g lies on the same line: no second buffer.
         self.mean.lerp_(direction, -of_gradient / of_mean)
         self.n_steps += 1
 
