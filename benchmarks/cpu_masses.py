@@ -17,8 +17,8 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from torch import Tensor
 
 from measuring import finish, interleaved, limited_threads, median, parser, spread
+from pnca import accelerated
 from pnca.maths.kernels import log_expected_kernel, log_latent_kernel
-from pnca.maths.masses import chunked_class_log_masses
 from pnca.maths.neighbours import class_log_masses, leave_one_out
 from records import Record, Reference, Target
 
@@ -50,7 +50,7 @@ def tiles(z: Tensor, labels: Tensor, answers: Sequence[slice]) -> Callable[[], T
     return lambda: loss_and_gradient(
         z,
         labels,
-        lambda a: chunked_class_log_masses(a, a, labels, N_CLASSES, 1.0, answers, leave_one_out=True),
+        lambda a: accelerated.class_log_masses(a, a, labels, N_CLASSES, 1.0, answers, leave_one_out=True),
     )
 
 

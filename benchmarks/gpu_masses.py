@@ -13,8 +13,8 @@ from torch import Tensor
 
 from measuring import finish, interleaved, median, parser, spread, synchronise
 from pnca.accelerated.masses import fused_class_log_masses
+from pnca.accelerated.problem import InputFactor, MassProblem
 from pnca.maths.kernels import log_expected_kernel, log_input_factor, log_latent_kernel
-from pnca.maths.masses import InputFactor
 from pnca.maths.neighbours import class_log_masses, leave_one_out
 from records import Record, Reference, Target
 
@@ -114,16 +114,8 @@ class Problem:
 
     def fused(self) -> Tensor:
         """Log masses by the kernels under test."""
-        return fused_class_log_masses(
-            self.z,
-            self.z,
-            self.labels,
-            N_CLASSES,
-            self.bandwidth,
-            self.answers,
-            leave_one_out=True,
-            input_factor=self.factor,
-        )
+        fields = self.z, self.z, self.labels, N_CLASSES, self.bandwidth, self.answers
+        return fused_class_log_masses(MassProblem(*fields, leave_one_out=True, input_factor=self.factor))
 
     def whole_kernel(self) -> Tensor:
         """Log masses by the path of small data."""

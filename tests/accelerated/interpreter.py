@@ -19,6 +19,27 @@ runs_kernels = pytest.mark.skipif(
 )
 
 
+def _mend_loop_bounds():
+    """Let ``range`` take the interpreter's numbers, which are arrays of shape (1,), as in Triton 3.7.
+
+    Triton before 3.7 calls ``int`` on such an array, which NumPy has deprecated since 1.25 and refuses since
+    2.4. Compiled kernels are not concerned.
+    """
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+
+    def patched(tensor, *scope):
+        patch(tensor, *scope)
+        tensor.__index__ = lambda self: self.handle.data.item()
+
+    interpreter._patch_lang_tensor = patched
+
+
+if IS_INTERPRETED and is_available():
+    _mend_loop_bounds()
+
+
 def starts_interpreter(test):
     """Skip a test that runs a file in the interpreter where there is none, or this is it."""
     test = pytest.mark.skipif(IS_INTERPRETED, reason="this is the interpreter")(test)

@@ -17,7 +17,8 @@ from accelerated.interpreter import (
 )
 from pnca import accelerated
 from pnca.accelerated.masses import SMALLEST, fused_class_log_masses
-from pnca.maths.masses import InputFactor, chunked_class_log_masses
+from pnca.accelerated.problem import InputFactor, MassProblem
+from pnca.accelerated.tiles import chunked_class_log_masses
 from pnca.maths.neighbours import LOG_ZERO
 
 CROSS = [slice(0, 3)]
@@ -28,6 +29,14 @@ TEAMS = [slice(0, 2), slice(2, 3)]
 @starts_interpreter
 def test_kernels__in_the_interpreter():
     assert_passes_interpreted(__file__)
+
+
+def fused(*fields, **options):
+    return fused_class_log_masses(MassProblem(*fields, **options))
+
+
+def in_tiles(*fields, **options):
+    return chunked_class_log_masses(MassProblem(*fields, **options))
 
 
 def problem(n, d, n_classes, answers, *, same=True, n_a=None, p=5, seed=0):
@@ -51,7 +60,7 @@ def problem(n, d, n_classes, answers, *, same=True, n_a=None, p=5, seed=0):
 def errors(q, n_classes, answers, *, bandwidth, options):
     """Errors of the log masses (largest) and of the gradients (relative), against float64 in tiles."""
     options = {name: q.get(name, value) for name, value in options.items()}
-    masses = fused_class_log_masses(*q["points"], q["labels"], n_classes, bandwidth, answers, **options)
+    masses = fused(*q["points"], q["labels"], n_classes, bandwidth, answers, **options)
     slope = torch.randn(masses.shape, generator=torch.Generator().manual_seed(9)).to(DEVICE)
     inputs = q["points"][:1] if q["points"][0] is q["points"][1] else q["points"]
     gradients = torch.autograd.grad(masses, inputs, slope)
@@ -60,9 +69,7 @@ def errors(q, n_classes, answers, *, bandwidth, options):
         a = factor.a.double()
         b = a if factor.b is factor.a else factor.b.double()
         options["input_factor"] = factor._replace(a=a, b=b)
-    expected = chunked_class_log_masses(
-        exact[0], exact[-1], q["labels"], n_classes, bandwidth, answers, **options
-    )
+    expected = in_tiles(exact[0], exact[-1], q["labels"], n_classes, bandwidth, answers, **options)
     floor = math.log(SMALLEST)
     expected_gradients = torch.autograd.grad(
         expected.clamp_min(floor), exact, slope.double(), retain_graph=True
@@ -123,7 +130,7 @@ def test_fused_class_log_masses__of_any_number_of_points_and_classes(n, n_classe
 
 
 @runs_kernels
-def test_fused_class_log_masses__of_other_points_than_those_that_answer():
+def test_fused_class_log_masses__of_other_queries_than_the_support():
     q = problem(n=90, n_a=37, d=3, n_classes=3, answers=CROSS, same=False)
     options = {"log_weights": None, "input_factor": None}
     of_masses, of_gradients = errors(q, 3, CROSS, bandwidth=2.0, options=options)
@@ -150,7 +157,7 @@ def test_fused_class_log_masses__can_be_the_same_to_the_last_bit():
     try:
         results = []
         for _ in range(3):
-            masses = fused_class_log_masses(*q["points"], q["labels"], 2, 2.0, CROSS, leave_one_out=True)
+            masses = fused(*q["points"], q["labels"], 2, 2.0, CROSS, leave_one_out=True)
             results.append((masses, *torch.autograd.grad(masses.sum(), q["points"][0])))
         of_masses, of_gradients = errors(q, 2, CROSS, bandwidth=2.0, options={"leave_one_out": True})
     finally:
@@ -166,7 +173,7 @@ def test_fused_class_log_masses__have_a_floor_where_nothing_is_near():
     b = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, -1.0], [1e4, 0.0], [1e30, 0.0]]], device=DEVICE)
     b.requires_grad_()
     labels = torch.tensor([0, 0, 0, 1, 1], device=DEVICE)
-    masses = fused_class_log_masses(a, b, labels, 3, 1.0, [slice(0, 1)])
+    masses = fused(a, b, labels, 3, 1.0, [slice(0, 1)])
     expected = torch.tensor([[[math.log(3) - 1, math.log(SMALLEST), math.log(SMALLEST)]]], device=DEVICE)
     torch.testing.assert_close(masses, expected)
     masses.sum().backward()
@@ -194,12 +201,12 @@ def test_fused_class_log_masses__of_random_shapes_on_the_device(seed):
 
 @runs_kernels
 @pytest.mark.skipif(IS_INTERPRETED, reason="the choice depends on the device")
-def test_class_log_masses__of_a_foreign_point_are_right_far_below_the_floor():
+def test_class_log_masses__of_an_outlier_are_right_far_below_the_floor():
     a = torch.tensor([[[0.0], [100.0]]], device=DEVICE)
     b = torch.randn(1, 200, 1, device=DEVICE)
     labels = torch.arange(200, device=DEVICE) % 2
     masses = accelerated.class_log_masses(a, b, labels, 2, 1.0, [slice(0, 1)], background=0.1)
-    expected = chunked_class_log_masses(a.double(), b.double(), labels, 2, 1.0, [slice(0, 1)])
+    expected = in_tiles(a.double(), b.double(), labels, 2, 1.0, [slice(0, 1)])
     assert expected[0, 1].max() < -5000
     torch.testing.assert_close(masses.double(), expected, rtol=1e-5, atol=1e-4)
 
@@ -210,7 +217,7 @@ def test_class_log_masses__are_those_in_tiles_without_a_device():
         got = accelerated.class_log_masses(
             z, z, labels, 2, 1.0, CROSS, background=background, leave_one_out=True
         )
-        expected = chunked_class_log_masses(z, z, labels, 2, 1.0, CROSS, leave_one_out=True)
+        expected = in_tiles(z, z, labels, 2, 1.0, CROSS, leave_one_out=True)
         assert torch.equal(got, expected)
 
 

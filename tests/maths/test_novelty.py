@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pnca.maths.novelty import (
     FAMILIAR,
-    FOREIGN,
+    NOVEL,
     Plane,
     held_out_log_residuals,
     log_familiarity,
@@ -101,7 +101,7 @@ def test_typical_log_residual__a_few_outliers_change_little():
 
 
 def test_log_familiarity__leaves_the_familiar_alone_and_takes_the_foreign_to_the_background():
-    z = torch.tensor([-5.0, 0.0, FAMILIAR, FOREIGN, 2 * FOREIGN - FAMILIAR, 100.0])
+    z = torch.tensor([-5.0, 0.0, FAMILIAR, NOVEL, 2 * NOVEL - FAMILIAR, 100.0])
     found = log_familiarity(3 + 0.5 * z, typical=3.0, spread=0.5, depth=4.0)
     assert found[:3].abs().max() == 0
     assert found[3:5].tolist() == pytest.approx([-4, -16])

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -6,11 +7,11 @@ import torch
 import reference
 import scenarios
 from pnca.maths.stein import (
+    Mixing,
     functional_gradient,
     median_bandwidth,
     parameter_kernel,
     svgd_direction,
-    svgd_direction_as_published,
     svgd_posterior_mixing,
     svgd_posterior_mixing_as_published,
 )
@@ -33,6 +34,17 @@ def test_parameter_kernel__off_diagonal_is_about_one_over_m_in_high_dimension():
     kernel, _ = parameter_kernel(particles)
     off_diagonal = kernel[~torch.eye(10, dtype=torch.bool)]
     torch.testing.assert_close(off_diagonal, torch.full_like(off_diagonal, 0.1), atol=0.01, rtol=0)
+
+
+@pytest.mark.parametrize("mixes_gradients", [False, True])
+def test_mixing__backward_pass_and_step_together_give_the_direction(mixes_gradients):
+    particles, gradients = scenarios.particles_and_scores(3, 4)
+    mixing = Mixing(*torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(0)).double())
+    in_backward, in_step = mixing.split(mixes_gradients)
+    assert (in_backward is None) == mixes_gradients
+    arrived = gradients if in_backward is None else in_backward @ gradients
+    expected = mixing.of_gradients @ gradients + mixing.of_particles @ particles
+    torch.testing.assert_close(in_step.direction(particles, arrived), expected)
 
 
 def test_median_bandwidth__one_particle_has_kernel_one():
@@ -82,9 +94,9 @@ def test_svgd_direction__without_a_score_particles_move_apart():
     assert torch.pdist(moved).mean() > torch.pdist(particles).mean()
 
 
-def test_svgd_direction_as_published__without_a_score_particles_attract():
+def test_svgd_direction__without_a_score_particles_attract_if_the_repulsion_is_negative():
     particles, _ = scenarios.particles_and_scores(5, 2)
-    moved = particles + 0.1 * svgd_direction_as_published(particles, torch.zeros_like(particles))
+    moved = particles + 0.1 * svgd_direction(particles, torch.zeros_like(particles), repulsion=-1.0)
     assert torch.pdist(moved).mean() < torch.pdist(particles).mean()
 
 
@@ -107,21 +119,20 @@ def test_svgd_direction__samples_an_asymmetric_target():
     assert skewness < -0.2
 
 
-def test_svgd_direction_as_published__loses_the_spread_of_the_target():
-    assert run_to_rest(svgd_direction_as_published).std().item() < 0.3  # of 0.6284
+def test_svgd_direction__loses_the_spread_of_the_target_if_the_repulsion_is_negative():
+    assert run_to_rest(partial(svgd_direction, repulsion=-1.0)).std().item() < 0.3  # of 0.6284
 
 
-@pytest.mark.parametrize("as_published", [False, True])
-def test_svgd_posterior_mixing__is_minus_the_direction_of_the_posterior(as_published):
+@pytest.mark.parametrize("repulsion", [1.0, -1.0])
+def test_svgd_posterior_mixing__is_minus_the_direction_of_the_posterior(repulsion):
     particles, gradients = scenarios.particles_and_scores(5, 7)
-    direction = svgd_direction_as_published if as_published else svgd_direction
-    expected = -direction(particles, -30 * gradients - 0.5 * particles)
-    mixing = svgd_posterior_mixing(particles, n_samples=30, prior_precision=0.5, as_published=as_published)
+    expected = -svgd_direction(particles, -30 * gradients - 0.5 * particles, repulsion)
+    mixing = svgd_posterior_mixing(particles, n_samples=30, prior_precision=0.5, repulsion=repulsion)
     torch.testing.assert_close(mixing.direction(particles, gradients), expected)
 
 
 def test_svgd_posterior_mixing_as_published__attracts_and_divides_the_log_posterior_by_n():
     particles, gradients = scenarios.particles_and_scores(5, 7)
-    expected = -svgd_direction_as_published(particles, (-30 * gradients - 0.5 * particles) / 30)
+    expected = -svgd_direction(particles, (-30 * gradients - 0.5 * particles) / 30, repulsion=-1.0)
     mixing = svgd_posterior_mixing_as_published(particles, n_samples=30, prior_precision=0.5)
     torch.testing.assert_close(mixing.direction(particles, gradients), expected)

@@ -1,4 +1,4 @@
-"""The same as in ``maths``, for many points: fused on a GPU, in tiles elsewhere."""
+"""The formulas of ``maths`` for many points: fused on a GPU, in tiles elsewhere."""
 
 import math
 from collections.abc import Sequence
@@ -8,11 +8,13 @@ from torch import Tensor
 
 from pnca.accelerated import features, layers, masses, stein
 from pnca.accelerated.features import feature_loss
-from pnca.maths.masses import InputFactor, chunked_class_log_masses
+from pnca.accelerated.problem import InputFactor, MassProblem
+from pnca.accelerated.tiles import chunked_class_log_masses
 from pnca.maths.stein import parameter_kernel as plain_parameter_kernel
 
 __all__ = [
     "InputFactor",
+    "MassProblem",
     "class_log_masses",
     "feature_loss",
     "features",
@@ -22,31 +24,27 @@ __all__ = [
     "stein",
 ]
 
-#: Pairs of points, over all answers, from which tiles are faster than the whole kernel, and in less memory.
-#: Measured with benchmarks/cpu_masses.py: equal at 2 ** 18 or before, two to four times faster here. On a GPU
-#: a step with the whole kernel can be recorded, which pays until it takes gigabytes.
+#: Pairs of points, over all ensemble members, from which tiles are faster than the whole kernel matrix, and
+#: smaller. Measured with benchmarks/cpu_masses.py: equal at 2 ** 18 or before, two to four times faster here.
+#: On a GPU a step with the whole matrix can be captured as a CUDA graph, which pays until it takes gigabytes.
 WORTH_WHILE, WORTH_WHILE_ON_GPU = 2**20, 2**26
 
-#: Where a point's mass in all classes is below this, a prediction is made again in log space.
-_FAINT = 1e-20
+#: A prediction whose total mass is below this is computed again in log space.
+_TINY = 1e-20
 
 
 def is_worth_while(n_answers: int, n_points: int, device: torch.device) -> bool:
-    """Whether class masses should come from :func:`class_log_masses` rather than from the whole kernel.
+    """Whether class masses should come from :func:`class_log_masses`, not from the whole kernel matrix.
 
     Parameters
     ----------
     n_answers : int
-        Number of kernels: teams of particles, or particles that answer on their own.
+        Number of kernel matrices: one per ensemble member.
     n_points : int
-        Number n of the points that give mass. Those that ask are as many in training; in prediction their
-        number must not decide, lest an answer depend on who else asks.
+        Number n of support points. The number of queries must not decide: a prediction would then depend on
+        what else is predicted.
     device : torch.device
-        Where they are.
-
-    Returns
-    -------
-    bool
+        Device of the points.
     """
     return n_answers * n_points**2 > (WORTH_WHILE_ON_GPU if device.type == "cuda" else WORTH_WHILE)
 
@@ -67,65 +65,65 @@ def class_log_masses(
 ) -> Tensor:
     r"""Log kernel mass that each class receives, in memory linear in the number of points.
 
-    .. math:: \log S_{ric} = \log \sum_{j:\, y_j = c} w_{rj} f_{ij} K^r_{ij}
+    .. math:: \log S_{ric} = \log \sum_{j:\, y_j = c} w_{rj} f_{ij} K^r_{ij}, \qquad
+              K^r_{ij} = \frac{1}{m_r^2} \sum_{l, l' \in r} e^{-\|a_{li} - b_{l'j}\|^2 / h}
+
+    It equals :func:`pnca.maths.neighbours.class_log_masses` of the kernel matrix.
 
     Parameters
     ----------
-    a, b, labels, n_classes, bandwidth, answers, log_weights, leave_one_out, groups, input_factor
-        See :func:`pnca.maths.masses.chunked_class_log_masses`.
+    a : Tensor of shape (m, n_a, d)
+        Embeddings :math:`a_{li}` of the queries.
+    b : Tensor of shape (m, n_b, d)
+        Embeddings :math:`b_{l'j}` of the support; may be ``a`` itself.
+    labels : Tensor of shape (n_b,)
+        Integer classes :math:`y_j` of the support.
+    n_classes : int
+        Number of classes :math:`c`.
+    bandwidth : float
+        The bandwidth :math:`h`.
+    answers : sequence of slice
+        The particles of each ensemble member :math:`r`: one slice of all for the expected kernel, or slices
+        of one where every particle is a member of its own.
     background : float
-        The background mass the result meets. If there is one, masses so small that they do not show beside
-        it may come as ``log(SMALLEST)`` in training, and the sums need no logarithms.
+        The background mass that is added later. With one, masses too small to show beside it may come as
+        ``log(SMALLEST)`` in training, which a GPU sums without logarithms.
+    log_weights : Tensor of shape (n_b,) or (answers, n_b), optional
+        :math:`\log w_{rj}`; zero if absent.
+    leave_one_out : bool
+        Whether ``a`` and ``b`` are the same examples, of which none gives itself mass.
+    groups : Tensor of shape (n_b,), optional
+        With ``leave_one_out``: examples of one group do not give each other mass.
+    input_factor : InputFactor, optional
+        The factor :math:`f_{ij}`; one if absent.
 
     Returns
     -------
     Tensor of shape (answers, n_a, c)
-        Differentiable once in ``a`` and ``b``.
+        ``LOG_ZERO`` for a class without support. Differentiable once in ``a`` and ``b``.
+
+    Examples
+    --------
+    >>> z = torch.tensor([[[0.0], [1.0], [3.0]]])
+    >>> class_log_masses(z[:, :1], z[:, 1:], torch.tensor([0, 1]), 2, 1.0, [slice(0, 1)])
+    tensor([[[-1., -9.]]])
     """
-    is_fused = background > 0 and masses.can_be_fused(b, n_classes)
-    log_masses = (masses.fused_class_log_masses if is_fused else chunked_class_log_masses)(
-        a,
-        b,
-        labels,
-        n_classes,
-        bandwidth,
-        answers,
-        log_weights=log_weights,
-        leave_one_out=leave_one_out,
-        groups=groups,
-        input_factor=input_factor,
+    problem = MassProblem(
+        a, b, labels, n_classes, float(bandwidth), answers, log_weights, leave_one_out, groups, input_factor
     )
-    if not is_fused or log_masses.requires_grad or leave_one_out:
+    if not (background > 0 and masses.can_be_fused(b, n_classes)):
+        return chunked_class_log_masses(problem)
+    log_masses = masses.fused_class_log_masses(problem)
+    if log_masses.requires_grad or leave_one_out:
         return log_masses
-    # How far a foreign input is, its evidence says: there the floor would make all of them equal.
-    faint = (log_masses.logsumexp(dim=2) < math.log(_FAINT)).any(dim=0).nonzero().squeeze(1)
-    if len(faint):
-        factor = None if input_factor is None else input_factor._replace(a=input_factor.a[faint])
-        log_masses[:, faint] = chunked_class_log_masses(
-            a[:, faint],
-            b,
-            labels,
-            n_classes,
-            bandwidth,
-            answers,
-            log_weights=log_weights,
-            input_factor=factor,
-        )
+    # Recompute tiny masses in log space; the floor would equalise their evidence.
+    tiny = (log_masses.logsumexp(dim=2) < math.log(_TINY)).any(dim=0).nonzero().squeeze(1)
+    if len(tiny):
+        log_masses[:, tiny] = chunked_class_log_masses(problem.for_queries(tiny))
     return log_masses
 
 
 def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
-    """The same as :func:`pnca.maths.stein.parameter_kernel`, in three launches on a GPU.
-
-    Parameters
-    ----------
-    particles : Tensor of shape (m, p)
-        The parameter vectors.
-
-    Returns
-    -------
-    kernel : Tensor of shape (m, m)
-    bandwidth : Tensor of shape ()
-    """
+    """:func:`pnca.maths.stein.parameter_kernel` of particles (m, p), in three launches on a GPU."""
     particles = particles.detach()
     return (stein.parameter_kernel if stein.can_be_fused(particles) else plain_parameter_kernel)(particles)

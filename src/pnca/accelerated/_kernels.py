@@ -1,10 +1,10 @@
 """Triton kernels of the class masses; see :mod:`pnca.accelerated.masses` for what they compute.
 
 Points come sorted by class, every class padded to whole tiles, so a tile has one class and needs no masks;
-what is padded has weight zero. The squared distance of a pair of particles is a product of half-precision
-parts, ``hi hi + lo hi + hi lo``, plus the norms in float32: as exact as float32, at half precision's rate.
-The parts of a point come as two matrices. JOINT ones have all three products in one: ``[hi hi lo 0]`` for the
-rows of a tile, ``[hi lo hi 1]`` for its columns. Otherwise they are ``hi`` (with the ones) and ``lo``.
+padding has weight zero. The squared distance of a pair of particles is a product of half-precision parts,
+``hi hi + lo hi + hi lo``, plus the norms in float32: as exact as float32, at half precision's rate. The parts
+of a point come as two matrices. In JOINT mode one product holds all three: ``[hi hi lo 0]`` for the rows of a
+tile, ``[hi lo hi 1]`` for its columns. Otherwise they are ``hi`` (with the ones) and ``lo``.
 """
 
 import triton
@@ -44,7 +44,7 @@ def _log2_kernel(a_1, a_2, norm_a, b_1, b_2, norm_b, JOINT: tl.constexpr):
 
 @triton.jit
 def _load(parts_1, parts_2, at, ROWS: tl.constexpr, JOINT: tl.constexpr):
-    """The parts a tile needs; of joint ones each side needs one, and the other name stands for it too."""
+    """The parts a tile needs; in JOINT mode both names alias one tensor."""
     if JOINT and ROWS:
         part_1 = tl.load(parts_1 + at)
         part_2 = part_1
@@ -59,14 +59,14 @@ def _load(parts_1, parts_2, at, ROWS: tl.constexpr, JOINT: tl.constexpr):
 
 @triton.jit
 def masses(
-    parts_a1, parts_a2, norms_a, weights_a, owners_a, classes_a,
-    parts_b1, parts_b2, norms_b, weights_b, owners_b, classes_b,
+    parts_a1, parts_a2, norms_a, weights_a, groups_a, classes_a,
+    parts_b1, parts_b2, norms_b, weights_b, groups_b, classes_b,
     factor, starts, numbers, out,
     n_a, n_b, n_classes, m, first_row, tiles_per_split,
-    HAS_FACTOR: tl.constexpr, HAS_OWNERS: tl.constexpr, SYMMETRIC: tl.constexpr,
+    HAS_FACTOR: tl.constexpr, HAS_GROUPS: tl.constexpr, SYMMETRIC: tl.constexpr,
     JOINT: tl.constexpr, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """Add to out[r, c, i] the sums over tiles; with SYMMETRIC a tile serves its mirror image too."""
+    """Add to out[r, c, i] the sums over tiles; with SYMMETRIC a tile serves its transpose too."""
     start = tl.load(starts + tl.program_id(0))
     r = tl.load(numbers + tl.program_id(0)).to(tl.int64)
     first = first_row + tl.program_id(1) * BM
@@ -82,8 +82,8 @@ def masses(
         begin = tl.maximum(begin, first // BN)
         weight_a = tl.load(weights_a + r * n_a + rows)
         class_a = tl.load(classes_a + first)
-    if HAS_OWNERS:
-        owner_a = tl.load(owners_a + rows)
+    if HAS_GROUPS:
+        group_a = tl.load(groups_a + rows)
     for tile in range(begin, end):
         cols = tile * BN + j
         kernel = tl.zeros((BM, BN), tl.float32)
@@ -96,9 +96,9 @@ def masses(
                 kernel += tl.exp2(_log2_kernel(a_1, a_2, norm_a, b_1, b_2, norm_b, JOINT))
         if HAS_FACTOR:
             kernel *= tl.load(factor + in_factor + cols[None, :])
-        if HAS_OWNERS:
-            owner_b = tl.load(owners_b + cols)
-            kernel = tl.where(owner_a[:, None] == owner_b[None, :], 0.0, kernel)
+        if HAS_GROUPS:
+            group_b = tl.load(groups_b + cols)
+            kernel = tl.where(group_a[:, None] == group_b[None, :], 0.0, kernel)
         class_b = tl.load(classes_b + tile * BN)
         of_rows = tl.sum(kernel * tl.load(weights_b + r * n_b + cols)[None, :], axis=1)
         tl.atomic_add(out + (r * n_classes + class_b) * n_a + rows, of_rows)
@@ -109,18 +109,18 @@ def masses(
 
 
 @triton.jit
-def pulls(
-    parts_a1, parts_a2, norms_a, weights_a, owners_a, classes_a, slopes_a,
-    parts_b1, parts_b2, norms_b, weights_b, owners_b, classes_b, slopes_b,
+def weighted_sums(
+    parts_a1, parts_a2, norms_a, weights_a, groups_a, classes_a, slopes_a,
+    parts_b1, parts_b2, norms_b, weights_b, groups_b, classes_b, slopes_b,
     factor, starts, numbers, out, total,
     n_a, n_b, n_classes, m, first_row, tiles_per_split,
-    HAS_FACTOR: tl.constexpr, HAS_OWNERS: tl.constexpr, AS_QUERIES: tl.constexpr, AS_SUPPORT: tl.constexpr,
+    HAS_FACTOR: tl.constexpr, HAS_GROUPS: tl.constexpr, AS_QUERIES: tl.constexpr, AS_SUPPORT: tl.constexpr,
     HAS_ONES: tl.constexpr, JOINT: tl.constexpr, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """Add to out[l, i] the partners of particle l of point i by weight, and the sum of the weights.
+    """Add to out[l, i] the weighted sum of the partners of particle l of point i, and of the weights.
 
-    The weight is the kernel times the slopes of the masses it is part of: those of the rows AS_QUERIES, that
-    receive mass, and AS_SUPPORT, that give it. The sum is that of the column of ones, or in ``total``.
+    The weight is the kernel times the gradients (slopes) of the masses it is part of: with the row as query
+    (AS_QUERIES), as support (AS_SUPPORT), or both. Weights are summed in the column of ones, or in ``total``.
     """
     start = tl.load(starts + tl.program_id(0) // m)
     r = tl.load(numbers + tl.program_id(0) // m).to(tl.int64)
@@ -137,9 +137,9 @@ def pulls(
     if AS_SUPPORT:
         weight_a = tl.load(weights_a + r * n_a + rows)
         class_a = tl.load(classes_a + first)
-    if HAS_OWNERS:
-        owner_a = tl.load(owners_a + rows)
-    pull = tl.zeros((BM, D), tl.float32)
+    if HAS_GROUPS:
+        group_a = tl.load(groups_a + rows)
+    sums = tl.zeros((BM, D), tl.float32)
     if not HAS_ONES:
         ones = tl.full((BN, 16), 1.0, tl.float16)
         weight_sum = tl.zeros((BM, 16), tl.float32)
@@ -157,10 +157,10 @@ def pulls(
             slope += weight_a[:, None] * slope_b[None, :]
         if HAS_FACTOR:
             slope *= tl.load(factor + in_factor + cols[None, :])
-        if HAS_OWNERS:
-            owner_b = tl.load(owners_b + cols)
-            slope = tl.where(owner_a[:, None] == owner_b[None, :], 0.0, slope)
-        # The sum of tiles is not left to the tensor cores, which cut off the last bit, always downwards.
+        if HAS_GROUPS:
+            group_b = tl.load(groups_b + cols)
+            slope = tl.where(group_a[:, None] == group_b[None, :], 0.0, slope)
+        # Tiles are not summed by the tensor cores, which round every partial sum towards zero.
         of_tile = tl.zeros((BM, D), tl.float32)
         sum_of_tile = tl.zeros((BM, 16), tl.float32)
         for l2 in range(start, start + m):
@@ -173,9 +173,9 @@ def pulls(
                 of_tile = tl.dot(weight_half, b_1, of_tile)
             if not HAS_ONES:
                 sum_of_tile = tl.dot(weight_half, ones, sum_of_tile)
-        pull += of_tile
+        sums += of_tile
         if not HAS_ONES:
             weight_sum += sum_of_tile
-    tl.atomic_add(out + l1 * n_a * D + in_a, pull)
+    tl.atomic_add(out + l1 * n_a * D + in_a, sums)
     if not HAS_ONES:
         tl.atomic_add(total + l1 * n_a + rows, tl.sum(weight_sum, axis=1) / 16)

@@ -75,7 +75,8 @@ def parameter_kernel(gram, kernel, bandwidth, m, noise, log_m, M: tl.constexpr):
     sq_dist = sq_norms[:, None] + tl.sum(on_diagonal, axis=0)[None, :] - 2 * products
     # What rounding leaves between particles that coincide is taken off.
     sq_dist = tl.where((sq_dist > noise * tl.max(sq_norms, axis=0)) & (i != j), sq_dist, 0.0)
-    ordered = tl.sort(tl.reshape(tl.where((i < j) & (j < m), sq_dist, float("inf")), (M * M,)))
+    # A large number and not infinity, which the sort of Triton 3.2 multiplies by zero.
+    ordered = tl.sort(tl.reshape(tl.where((i < j) & (j < m), sq_dist, 3e38), (M * M,)))
     n_pairs = m * (m - 1) // 2
     place = tl.arange(0, M * M)
     lower = tl.sum(tl.where(place == (n_pairs - 1) // 2, ordered, 0.0), axis=0)

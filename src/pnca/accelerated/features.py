@@ -1,4 +1,4 @@
-"""The paper's loss with random features on a GPU: four launches, where torch has sixty."""
+"""The paper's loss with random features on a GPU: four launches instead of torch's sixty."""
 
 import math
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pnca.accelerated.compiler import is_available, power_of_two
+from pnca.accelerated.compiler import power_of_two, takes_kernels
 from pnca.maths.features import FLOOR
 
-#: Numbers of a feature vector at most, which one program holds.
+#: Longest feature vector that one program holds.
 _MOST = 4096
-#: Numbers of others with which it compares them at once.
+#: Numbers of other vectors that it loads at once.
 _AT_ONCE = 2**13
 
 
@@ -19,12 +19,10 @@ def can_be_fused(embeddings: Tensor, frequencies: Tensor, n_classes: int) -> boo
     """Whether the kernels take these clouds (m, n, d), frequencies (d, f) and classes."""
     n, f = embeddings.shape[1], frequencies.shape[1]
     return (
-        embeddings.is_cuda
-        and embeddings.dtype == torch.float32
+        takes_kernels(embeddings)
         and 2 * f <= _MOST
         and n_classes <= 256
         and max(n * n, 2 * n * f, embeddings.numel()) < 2**31  # addresses
-        and is_available()
     )
 
 
@@ -37,9 +35,9 @@ def feature_loss(
     background: float,
     log_prior: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    r"""Loss of the kernel that random features approximate, and how many points it classifies correctly.
+    r"""Loss with the kernel that random features approximate, and how many points it classifies correctly.
 
-    The same as :func:`pnca.maths.pnca.pnca_loss` of the shares of
+    It equals :func:`pnca.maths.pnca.pnca_loss` of the shares of
     :func:`pnca.maths.features.log_approximate_kernel` plus ``log_factor``.
 
     Parameters
@@ -51,13 +49,11 @@ def feature_loss(
     labels : Tensor of shape (n,)
         Integer classes.
     log_factor : Tensor of shape (n, n)
-        Log of what the kernel of each two points is multiplied by; log 0 where it does not count.
+        Log of a factor on the kernel of each pair; log 0 excludes the pair.
     learns : Tensor of shape (n,)
         Weights in the loss.
-    background : float
-        The background mass; zero is the paper.
-    log_prior : Tensor of shape (c,)
-        Log of the classes' shares in it.
+    background, log_prior : float, and Tensor of shape (c,)
+        The background mass (zero in the paper) and its log class shares.
 
     Returns
     -------
@@ -65,29 +61,17 @@ def feature_loss(
         Differentiable once in ``embeddings``.
     n_correct : Tensor of shape ()
     """
-    loss, n_correct = _FeatureLoss.apply(  # type: ignore[no-untyped-call]
-        embeddings, frequencies, labels, log_factor, learns, background, log_prior
-    )
+    tensors = (t.contiguous() for t in (frequencies, labels, log_factor, learns, log_prior))
+    loss, n_correct = _FeatureLoss.apply(embeddings.contiguous(), background, *tensors)  # type: ignore[no-untyped-call]
     return loss, n_correct
 
 
 class _FeatureLoss(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401
-        embeddings: Tensor,
-        frequencies: Tensor,
-        labels: Tensor,
-        log_factor: Tensor,
-        learns: Tensor,
-        background: float,
-        log_prior: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, embeddings: Tensor, background: float, *tensors: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
         from pnca.accelerated import _step_kernels
 
-        embeddings, frequencies, log_factor, learns, log_prior = (
-            t.contiguous() for t in (embeddings, frequencies, log_factor, learns, log_prior)
-        )
+        frequencies, labels, log_factor, learns, log_prior = tensors
         (m, n, d), f = embeddings.shape, frequencies.shape[1]
         features = embeddings.new_empty(n, 2 * f)
         scale = 1 / (m * math.sqrt(f))
@@ -98,24 +82,10 @@ class _FeatureLoss(torch.autograd.Function):
         losses, is_correct, own, total = of_rows
         width = power_of_two(2 * f, least=2)
         _step_kernels.row_masses[(n,)](
-            features,
-            labels,
-            log_factor,
-            learns,
-            log_prior,
-            losses,
-            is_correct,
-            own,
-            total,
-            n,
-            2 * f,
-            len(log_prior),
-            background,
-            FLOOR,
-            W=width,
-            BJ=_AT_ONCE // width,
-            C=power_of_two(len(log_prior), least=2),
-        )
+            features, labels, log_factor, learns, log_prior, losses, is_correct, own, total,
+            n, 2 * f, len(log_prior), background, FLOOR,
+            W=width, BJ=_AT_ONCE // width, C=power_of_two(len(log_prior), least=2),
+        )  # fmt: skip
         loss, n_correct = of_rows[:2].sum(dim=1).unbind()
         ctx.save_for_backward(embeddings, frequencies, labels, log_factor, features, own, total)
         ctx.mark_non_differentiable(n_correct)
@@ -131,16 +101,7 @@ class _FeatureLoss(torch.autograd.Function):
         (m, n, d), f = embeddings.shape, frequencies.shape[1]
         slopes, width = torch.empty_like(features), power_of_two(2 * f, least=2)
         _step_kernels.feature_slopes[(n,)](
-            features,
-            labels,
-            log_factor,
-            own,
-            total,
-            slopes,
-            n,
-            2 * f,
-            W=width,
-            BJ=_AT_ONCE // width,
+            features, labels, log_factor, own, total, slopes, n, 2 * f, W=width, BJ=_AT_ONCE // width
         )
         out, scale = torch.empty_like(embeddings), 1 / (m * math.sqrt(f))
         _step_kernels.latent_slopes[(n, m)](

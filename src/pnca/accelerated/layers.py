@@ -1,26 +1,25 @@
-"""Fully connected layers of many particles on a GPU: a kernel a layer, where torch has three or four.
+"""Fully connected layers of many particles on a GPU: one kernel per layer instead of torch's three or four.
 
-The functions are those of :mod:`pnca.maths.layers`, for small steps: there starting a kernel takes as long as
-its work.
+The functions are those of :mod:`pnca.maths.layers`, for small steps, in which launching a kernel takes as
+long as its work.
 """
 
 import torch
 from torch import Tensor
 
-from pnca.accelerated.compiler import is_available, multiplies_in_parts
+from pnca.accelerated.compiler import multiplies_in_parts, takes_kernels
 
-#: Rows of all particles, beyond which the library's products are as fast.
+#: Rows, over all particles, beyond which cuBLAS is as fast.
 _MANY_ROWS = 2**12
 
 
 def can_be_fused(particles: Tensor, inputs: Tensor) -> bool:
     """Whether the kernels take these particles (m, p) and inputs (m, n, n_in)."""
     return (
-        particles.is_cuda
-        and particles.dtype == inputs.dtype == torch.float32
+        takes_kernels(particles)
+        and inputs.dtype == torch.float32
         and inputs.shape[0] * inputs.shape[1] <= _MANY_ROWS
         and max(particles.shape[1], inputs.shape[1] * inputs.shape[2]) < 2**31  # addresses in one particle
-        and is_available()
         and multiplies_in_parts(particles.device)
     )
 
@@ -62,32 +61,14 @@ def _product(
         return
     rows, columns, inner, n_warps, n_stages = _tile(n_columns, sums_up_examples=sums is not None)
     n_programs = -(-n_rows // rows) * -(-n_columns // columns)
+    bias_l, sums_l = (0 if t is None else t.stride(0) for t in (biases, sums))
+    gate_strides = (0, 0) if gate is None else gate.stride()[:2]
     _step_kernels.product[(n_programs, m)](
-        a,
-        b,
-        out,
-        out if biases is None else biases,
-        out if gate is None else gate,
-        out if sums is None else sums,
-        n_rows,
-        n_columns,
-        n_inner,
-        *a.stride(),
-        *b.stride(),
-        *out.stride()[:2],
-        0 if biases is None else biases.stride(0),
-        *((0, 0) if gate is None else gate.stride()[:2]),
-        0 if sums is None else sums.stride(0),
-        HAS_BIAS=biases is not None,
-        RELU=relu,
-        HAS_GATE=gate is not None,
-        HAS_SUMS=sums is not None,
-        BM=rows,
-        BN=columns,
-        BK=inner,
-        num_warps=n_warps,
-        num_stages=n_stages,
-    )
+        a, b, out, *(out if t is None else t for t in (biases, gate, sums)), n_rows, n_columns, n_inner,
+        *a.stride(), *b.stride(), *out.stride()[:2], bias_l, *gate_strides, sums_l,
+        HAS_BIAS=biases is not None, RELU=relu, HAS_GATE=gate is not None, HAS_SUMS=sums is not None,
+        BM=rows, BN=columns, BK=inner, num_warps=n_warps, num_stages=n_stages,
+    )  # fmt: skip
 
 
 def _tile(n_columns: int, *, sums_up_examples: bool) -> tuple[int, int, int, int, int]:

@@ -1,15 +1,15 @@
-"""The kernel between particles on a GPU: three launches, where torch has thirty."""
+"""The parameter kernel on a GPU: three launches instead of torch's thirty."""
 
 import math
 
 import torch
 from torch import Tensor
 
-from pnca.accelerated.compiler import is_available, multiplies_in_parts, power_of_two
+from pnca.accelerated.compiler import multiplies_in_parts, power_of_two, takes_kernels
 
-#: Particles at most: their distances are sorted by one program.
+#: Most particles: one program sorts their distances.
 _MOST = 32
-#: Columns of one step, and programs at most: about two for each multiprocessor of a large GPU.
+#: Columns per iteration, and most programs: about two for each multiprocessor of a large GPU.
 _BLOCK, _N_PARTS = 128, 264
 
 
@@ -17,28 +17,15 @@ def can_be_fused(particles: Tensor) -> bool:
     """Whether the kernels take these particles (m, p)."""
     m, p = particles.shape
     return (
-        particles.is_cuda
-        and particles.dtype == torch.float32
+        takes_kernels(particles)
         and 1 < m <= _MOST
         and p < 2**31 - _BLOCK * _N_PARTS
-        and is_available()
         and multiplies_in_parts(particles.device)
     )
 
 
 def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
-    """The same as :func:`pnca.maths.stein.parameter_kernel`.
-
-    Parameters
-    ----------
-    particles : Tensor of shape (m, p)
-        The parameter vectors, at least two; contiguous.
-
-    Returns
-    -------
-    kernel : Tensor of shape (m, m)
-    bandwidth : Tensor of shape ()
-    """
+    """:func:`pnca.maths.stein.parameter_kernel` of at least two particles (m, p), contiguous."""
     from pnca.accelerated import _step_kernels
 
     m, p = particles.shape

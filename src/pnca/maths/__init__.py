@@ -1,1 +1,1 @@
-"""Pure functions on tensors: no state, no files, no printing, no seeds."""
+"""Formulas as pure functions on tensors: no state, no files, no printing, no seeds."""

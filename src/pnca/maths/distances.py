@@ -8,16 +8,13 @@ def sq_distances(a: Tensor, b: Tensor) -> Tensor:
 
     .. math:: D_{ij} = \|a_i - b_j\|^2 = \|a_i\|^2 + \|b_j\|^2 - 2\, a_i \cdot b_j
 
-    One matrix product instead of a difference tensor; no square root, whose gradient at
-    zero is NaN. Both sets are first centred on the mean of ``b``: distances do not change,
-    but an offset they share would otherwise cancel only up to rounding.
+    One matrix product instead of a difference tensor; no square root, whose gradient at zero is NaN. Both
+    sets are first centred on the mean of ``b``: a shared offset would cancel only up to rounding.
 
     Parameters
     ----------
-    a : Tensor of shape (..., n_a, d)
-        The points :math:`a_i`.
-    b : Tensor of shape (..., n_b, d)
-        The points :math:`b_j`.
+    a, b : Tensor of shape (..., n_a, d) and (..., n_b, d)
+        The points :math:`a_i` and :math:`b_j`.
 
     Returns
     -------

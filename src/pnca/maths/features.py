@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-#: Added to every approximate kernel value: a row that ReLU has emptied then shares its
-#: neighbours evenly, as in the authors' prediction, where a division by zero would give NaN.
+#: Added to every approximate kernel value, as in the authors' prediction: a row that ReLU sets to zero then
+#: shares its neighbours evenly instead of dividing by zero.
 FLOOR = 1e-12
 
 
@@ -16,16 +16,15 @@ def orthogonal_frequencies(
 ) -> Tensor:
     r"""Frequencies whose cosines and sines average to the latent kernel.
 
-    Each block is a random rotation whose rows get the lengths of Gaussian vectors
-    (Yu et al., 2016), scaled by :math:`\sqrt{2 / h}`, the spectral density of
-    :math:`\exp(-\|\delta\|^2 / h)`. The paper uses ten blocks.
+    Each block is a random rotation whose rows get the lengths of Gaussian vectors (Yu et al., 2016), scaled
+    by :math:`\sqrt{2 / h}`, the spectral density of :math:`\exp(-\|\delta\|^2 / h)`.
 
     Parameters
     ----------
     n_components : int
         The latent dimension :math:`d`.
     n_blocks : int
-        Number of orthogonal blocks; there are ``n_blocks * d`` frequencies.
+        Number of orthogonal blocks of d frequencies; ten in the paper.
     bandwidth : float
         The bandwidth :math:`h`.
     generator : torch.Generator
@@ -38,7 +37,7 @@ def orthogonal_frequencies(
     d = n_components
     gaussian = torch.randn(n_blocks, d, d, generator=generator, dtype=torch.float64)
     rotations, upper = torch.linalg.qr(gaussian)
-    # Without this sign QR does not draw rotations evenly.
+    # Without this sign the rotations of QR are not uniform.
     rotations = rotations * upper.diagonal(dim1=1, dim2=2).sign()[:, None, :]
     lengths = torch.randn(n_blocks, d, d, generator=generator, dtype=torch.float64).norm(dim=2)
     frequencies: Tensor = rotations * lengths[:, None, :]  # one column, one frequency
@@ -46,7 +45,7 @@ def orthogonal_frequencies(
 
 
 def mean_random_features(embeddings: Tensor, frequencies: Tensor) -> Tensor:
-    r"""Feature vectors of clouds whose inner products approximate the expected kernel.
+    r"""Mean features over particles, whose inner products approximate the expected kernel.
 
     .. math:: \bar\phi_i = \frac{1}{m} \sum_l \phi(z_{il}), \quad
               \phi(z) = \frac{1}{\sqrt{f}} [\cos(z \Omega), \sin(z \Omega)], \quad
@@ -62,7 +61,7 @@ def mean_random_features(embeddings: Tensor, frequencies: Tensor) -> Tensor:
     Returns
     -------
     Tensor of shape (n, 2 f)
-        With one particle each has length one. Differentiable once in ``embeddings``.
+        Of length one with one particle. Differentiable once in ``embeddings``.
 
     Examples
     --------
@@ -74,7 +73,7 @@ def mean_random_features(embeddings: Tensor, frequencies: Tensor) -> Tensor:
 
 
 class _MeanFeatures(torch.autograd.Function):
-    """Cosines and sines are each other's derivatives: the backward needs no others."""
+    """The backward uses the cosines and sines of the forward."""
 
     @staticmethod
     def forward(ctx: Any, embeddings: Tensor, frequencies: Tensor) -> Tensor:  # noqa: ANN401
@@ -95,20 +94,15 @@ class _MeanFeatures(torch.autograd.Function):
 
 
 def log_approximate_kernel(a: Tensor, b: Tensor, frequencies: Tensor) -> Tensor:
-    r"""Logarithm of the paper's approximation of the expected kernel.
+    r"""Log of the paper's approximation of the expected kernel, linear in the number of particles.
 
     .. math:: K_{ij} \approx \mathrm{ReLU}(\bar\phi_i \cdot \bar\phi_j), \quad
               \bar\phi_i = \frac{1}{m} \sum_l \phi(z_{il})
 
-    The expectation over particles moves inside the inner product, so the cost is linear in
-    the particles. ReLU removes negative values, which the kernel itself cannot take.
-
     Parameters
     ----------
-    a : Tensor of shape (m, n_a, d)
-        Particles of the first points.
-    b : Tensor of shape (m', n_b, d)
-        Particles of the second points.
+    a, b : Tensor of shape (m, n_a, d) and (m', n_b, d)
+        Particles of the first and of the second points.
     frequencies : Tensor of shape (d, f)
         See :func:`orthogonal_frequencies`.
 

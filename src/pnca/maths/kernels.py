@@ -9,26 +9,24 @@ from torch import Tensor
 
 from pnca.maths.distances import sq_distances
 
-#: Pairs of latent points held in memory at once, 4 MiB in float32: near a processor's cache,
-#: and enough that the cost of calling an operation does not show.
+#: Pairs of latent points held at once, 4 MiB in float32: near a processor's cache, and enough to hide the
+#: cost of calling an operation.
 MAX_PAIRS = 2**20
 
-#: By how much the log of the input factor falls over the median squared distance of the data, if it has
-#: many columns; with this number of columns by half as much.
+#: By how much the log of the input factor falls over the median squared distance of the data with many
+#: columns; half as much with ``FEW_COLUMNS``.
 INPUT_DECAY, FEW_COLUMNS = 8.0, 25
 
 
 def log_latent_kernel(a: Tensor, b: Tensor, bandwidth: float) -> Tensor:
-    r"""Logarithm of the squared-exponential kernel between latent points.
+    r"""Log of the squared-exponential kernel between latent points.
 
     .. math:: \log k(a_i, b_j) = -\|a_i - b_j\|^2 / h
 
     Parameters
     ----------
-    a : Tensor of shape (..., n_a, d)
-        The points :math:`a_i`.
-    b : Tensor of shape (..., n_b, d)
-        The points :math:`b_j`.
+    a, b : Tensor of shape (..., n_a, d) and (..., n_b, d)
+        The points :math:`a_i` and :math:`b_j`.
     bandwidth : float
         The bandwidth :math:`h`; it divides the squared distance.
 
@@ -56,7 +54,7 @@ def neighbour_scale(points: Tensor, groups: Tensor | None = None, every: int = 1
     groups : Tensor of shape (n,), optional
         Points of one group are not each other's neighbours either.
     every : int
-        The median is over one of so many points: a few thousand tell it as well as all.
+        Take the median over every so-many-th point: a few thousand suffice.
 
     Returns
     -------
@@ -88,21 +86,20 @@ def input_factor_weight(points: Tensor, scale: Tensor) -> Tensor:
     .. math:: \lambda = \frac{8\, p}{p + 25} \cdot \frac{s}{\mathrm{median}_{i < j} \|x_i - x_j\|^2}
 
     The factor is one between neighbours and small at the median distance between two points, whatever
-    the number of points. It is steeper with more columns: what an embedding of a few dimensions cannot
-    show is then more. It follows from the geometry alone, since the likelihood of familiar points, by
-    which other things are chosen, says nothing about foreign ones.
+    the number of points. It is steeper with more columns, of which an embedding of a few dimensions loses
+    more. It follows from the geometry alone: the likelihood of in-distribution points, by which other
+    settings are chosen, says nothing about out-of-distribution ones.
 
     Parameters
     ----------
     points : Tensor of shape (n, p)
-        The points :math:`x_i`.
+        The points :math:`x_i`; the weight is one where all coincide.
     scale : Tensor of shape ()
         Their scale :math:`s`; see :func:`neighbour_scale`.
 
     Returns
     -------
     Tensor of shape ()
-        One where all points coincide.
 
     Examples
     --------
@@ -118,7 +115,7 @@ def input_factor_weight(points: Tensor, scale: Tensor) -> Tensor:
 
 
 def _rounding(points: Tensor) -> Tensor:
-    """How far apart rounding may leave copies of a point, squared."""
+    """Squared distance that rounding may leave between copies of a point."""
     centred = points - points.mean(dim=0)
     return 16 * torch.finfo(points.dtype).eps * centred.square().sum(dim=1).max()
 
@@ -128,15 +125,13 @@ def log_input_factor(a: Tensor, b: Tensor, scale: Tensor | float, weight: float)
 
     .. math:: \log f(x, x') = \lambda \left(1 - \frac{\|x - x'\|^2}{s}\right)
 
-    A network may map an input unlike all others onto a familiar point; this factor does not let it.
-    At the distance between neighbours of the training data it is one.
+    A network may map an out-of-distribution input onto an ordinary embedding; the factor then shrinks its
+    mass. At the distance between neighbours of the training data it is one.
 
     Parameters
     ----------
-    a : Tensor of shape (..., n_a, p)
-        Inputs :math:`x`.
-    b : Tensor of shape (n_b, p)
-        Inputs :math:`x'`.
+    a, b : Tensor of shape (..., n_a, p) and (n_b, p)
+        Inputs :math:`x` and :math:`x'`.
     scale : Tensor of shape (), or float
         The scale :math:`s`; see :func:`neighbour_scale`.
     weight : float
@@ -155,25 +150,21 @@ def log_input_factor(a: Tensor, b: Tensor, scale: Tensor | float, weight: float)
 
 
 def log_expected_kernel(a: Tensor, b: Tensor, bandwidth: float, max_pairs: int = MAX_PAIRS) -> Tensor:
-    r"""Logarithm of the expected kernel between points that are clouds of particles.
+    r"""Log of the expected kernel between points that are clouds of particles.
 
     .. math:: \log K_{ij} = \log \frac{1}{m m'} \sum_{l=1}^{m} \sum_{l'=1}^{m'} k(a_{il}, b_{jl'})
 
-    Exact, and never smaller than the largest of its terms allows: each pair (i, j) has a
-    ``logsumexp`` of its own, so distant points keep a finite value. The pairs are visited in
-    blocks, forward and backward, so memory grows with ``n_a * n_b`` and not with the
-    ``n_a * n_b * m * m'`` terms.
+    Exact: each pair (i, j) has a ``logsumexp`` of its own, so distant points keep a finite value. Pairs are
+    visited in blocks, forward and backward, so memory grows with ``n_a * n_b`` alone.
 
     Parameters
     ----------
-    a : Tensor of shape (m, n_a, d)
-        Particles :math:`a_{il}` of the first points.
-    b : Tensor of shape (m', n_b, d)
-        Particles :math:`b_{jl'}` of the second points.
+    a, b : Tensor of shape (m, n_a, d) and (m', n_b, d)
+        Particles :math:`a_{il}` of the first and :math:`b_{jl'}` of the second points.
     bandwidth : float
         The bandwidth :math:`h` of the latent kernel.
     max_pairs : int
-        Latent pairs per block; a setting of memory, not of the result.
+        Latent pairs per block; it sets memory, not the result.
 
     Returns
     -------
@@ -197,14 +188,8 @@ class _LogExpectedKernel(torch.autograd.Function):
     """Blockwise forward, and a backward that computes each block again instead of storing it."""
 
     @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401
-        a: Tensor,
-        b: Tensor,
-        bandwidth: float,
-        max_pairs: int,
-        is_symmetric: bool,
-    ) -> Tensor:
+    def forward(ctx: Any, a: Tensor, b: Tensor, *settings: Any) -> Tensor:  # noqa: ANN401
+        bandwidth, max_pairs, is_symmetric = settings
         # Both sets are centred: their distances stay, the rounding of a shared offset goes.
         centre = b.mean(dim=(0, 1))
         a, b = a - centre, b - centre
@@ -219,13 +204,13 @@ class _LogExpectedKernel(torch.autograd.Function):
             if is_symmetric and rows != columns:
                 log_kernel[columns, rows] = log_kernel[rows, columns].mT
         ctx.save_for_backward(a, b, log_kernel)
-        ctx.settings = bandwidth, max_pairs, is_symmetric
+        ctx.settings = settings
         return (log_kernel - math.log2(a.shape[0] * b.shape[0])).mul_(math.log(2))
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        r"""Pull each point towards its partners.
+        r"""Sum over partners, weighted by their shares.
 
         .. math:: \nabla_{a_{il}} = -\frac{2}{h} \sum_{j l'} G_{ij} P_{il,jl'} (a_{il} - b_{jl'})
 
@@ -236,9 +221,9 @@ class _LogExpectedKernel(torch.autograd.Function):
         left, right = _factors(a, b, bandwidth)
         # The column of ones collects the sum of the weights in the same product.
         a_and_one, b_and_one = (torch.cat([z, torch.ones_like(z[..., :1])], dim=2) for z in (a, b))
-        pull_a, pull_b = torch.zeros_like(a_and_one), torch.zeros_like(b_and_one)
+        sums_a, sums_b = torch.zeros_like(a_and_one), torch.zeros_like(b_and_one)
         for rows, columns in _blocks(a, b, max_pairs, is_symmetric):
-            # A block that stands for its mirror image has the gradients of both.
+            # A block that stands for its transpose has the gradients of both.
             block_grad = grad[rows, columns]
             if is_symmetric and rows != columns:
                 block_grad = block_grad + grad[columns, rows].mT
@@ -247,10 +232,10 @@ class _LogExpectedKernel(torch.autograd.Function):
             weights = shares.mul_(block_grad[None, :, None, :]).flatten(2).flatten(0, 1)  # (m r, m' s)
             for_a = weights @ b_and_one[:, columns].flatten(0, 1)
             for_b = (a_and_one[:, rows].flatten(0, 1).mT @ weights).mT  # faster than weights.mT @ ...
-            pull_a[:, rows] += for_a.view(a.shape[0], -1, for_a.shape[1])
-            pull_b[:, columns] += for_b.reshape(b.shape[0], -1, for_b.shape[1])
+            sums_a[:, rows] += for_a.view(a.shape[0], -1, for_a.shape[1])
+            sums_b[:, columns] += for_b.reshape(b.shape[0], -1, for_b.shape[1])
         grad_a, grad_b = (
-            (2 / bandwidth) * (pull[..., :-1] - pull[..., -1:] * z) for pull, z in ((pull_a, a), (pull_b, b))
+            (2 / bandwidth) * (sums[..., :-1] - sums[..., -1:] * z) for sums, z in ((sums_a, a), (sums_b, b))
         )
         return grad_a, grad_b, None, None, None
 
@@ -258,8 +243,7 @@ class _LogExpectedKernel(torch.autograd.Function):
 def _factors(a: Tensor, b: Tensor, bandwidth: float) -> tuple[Tensor, Tensor]:
     """Two matrices whose product is the log latent kernel to base two: (m, n_a, d + 2), (m', n_b, d + 2).
 
-    One product in the place of a product and four passes over the pairs. Base two because torch's ``exp``
-    takes thirty times as long on a CPU where its result underflows, and ``exp2`` does not.
+    Base two because torch's ``exp`` is thirty times slower on a CPU where it underflows; ``exp2`` is not.
     """
     sq_norms_a, sq_norms_b = (z.square().sum(dim=2, keepdim=True) for z in (a, b))
     left = torch.cat([a, sq_norms_a, torch.ones_like(sq_norms_a)], dim=2)
@@ -275,10 +259,7 @@ def _log_terms(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _blocks(a: Tensor, b: Tensor, max_pairs: int, is_symmetric: bool) -> Iterator[tuple[slice, slice]]:
-    """Tile the (n_a, n_b) matrix so that no tile holds more than ``max_pairs`` latent pairs.
-
-    Of a symmetric matrix come the tiles on the diagonal and above it, which are square.
-    """
+    """Blocks of the (n_a, n_b) matrix of at most ``max_pairs`` latent pairs; if symmetric, its upper half."""
     (m_a, n_a, _), (m_b, n_b, _) = a.shape, b.shape
     n_entries = max(1, max_pairs // (m_a * m_b))
     n_columns = max(1, min(n_b, math.isqrt(n_entries) if is_symmetric else n_entries))

@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def outputs(inputs: Tensor, weights: Tensor, biases: Tensor, *, relu: bool) -> Tensor:
-    r"""Outputs of a layer.
+    r"""Outputs of a layer, with ReLU or without.
 
     .. math:: o_l = x_l W_l + b_l
 
@@ -13,10 +13,8 @@ def outputs(inputs: Tensor, weights: Tensor, biases: Tensor, *, relu: bool) -> T
     ----------
     inputs : Tensor of shape (m, n, a)
         The inputs :math:`x_l`.
-    weights : Tensor of shape (m, a, b)
-        The weights :math:`W_l`.
-    biases : Tensor of shape (m, b)
-        The biases :math:`b_l`.
+    weights, biases : Tensor of shape (m, a, b) and (m, b)
+        The parameters :math:`W_l` and :math:`b_l`.
     relu : bool
         Whether to set negative outputs to zero.
 
@@ -34,38 +32,25 @@ def outputs(inputs: Tensor, weights: Tensor, biases: Tensor, *, relu: bool) -> T
 
 
 def weight_gradients(inputs: Tensor, of_outputs: Tensor, out: Tensor, out_of_biases: Tensor) -> None:
-    """Gradients of a layer's weights and biases from those of its outputs.
+    """Write gradients of the weights to ``out`` (m, a, b) and of the biases to ``out_of_biases`` (m, b).
 
-    Parameters
-    ----------
-    inputs : Tensor of shape (m, n, a)
-        Inputs of the layer.
-    of_outputs : Tensor of shape (m, n, b)
-        Gradients of its outputs.
-    out : Tensor of shape (m, a, b)
-        Where those of the weights go.
-    out_of_biases : Tensor of shape (m, b)
-        Where those of the biases go.
+    ``inputs`` are those of the layer (m, n, a), ``of_outputs`` the gradients of its outputs (m, n, b).
     """
     torch.bmm(inputs.mT, of_outputs, out=out)
     torch.sum(of_outputs, dim=1, out=out_of_biases)
 
 
 def input_gradients(of_outputs: Tensor, weights: Tensor, inputs: Tensor) -> Tensor:
-    """Gradients of a layer's inputs, which ReLU has made, before that.
+    """Gradients (m, n, a) of a layer's inputs before the ReLU that made them.
 
     Parameters
     ----------
     of_outputs : Tensor of shape (m, n, b)
-        Gradients of its outputs.
+        Gradients of the outputs.
     weights : Tensor of shape (m, a, b)
-        Its weights.
+        Weights of the layer.
     inputs : Tensor of shape (m, n, a)
-        Its inputs: where they are zero, so is the gradient.
-
-    Returns
-    -------
-    Tensor of shape (m, n, a)
+        Inputs of the layer: where they are zero, so is the gradient.
 
     Examples
     --------

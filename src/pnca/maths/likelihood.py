@@ -1,4 +1,4 @@
-"""Softmax networks: their loss; and averages of probabilities."""
+"""Loss of softmax networks, and averages of probabilities."""
 
 import math
 from typing import Any
@@ -16,12 +16,10 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor, n_samples: in
     ----------
     logits : Tensor of shape (m, n, c)
         Network outputs :math:`f_{il}`.
-    labels : Tensor of shape (n,)
-        Integer classes :math:`y_i`.
-    weights : Tensor of shape (n,)
-        The weights :math:`\omega_i`.
+    labels, weights : Tensor of shape (n,)
+        Integer classes :math:`y_i` and weights :math:`\omega_i`.
     n_samples : int, optional
-        The number :math:`n`, if these points are a share of the n: the results of the shares then add up.
+        The number :math:`n`, if these points are one shard of the n: results then sum over shards.
 
     Returns
     -------
@@ -39,27 +37,14 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor, n_samples: in
 def cross_entropy_and_probabilities(
     logits: Tensor, labels: Tensor, weights: Tensor, n_samples: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    r"""Probabilities of all classes, which cost nothing more, and :func:`cross_entropy`.
-
-    Parameters
-    ----------
-    logits, labels, weights, n_samples
-        See :func:`cross_entropy`.
-
-    Returns
-    -------
-    losses : Tensor of shape (m,)
-        Differentiable once in ``logits``.
-    probabilities : Tensor of shape (m, n, c)
-        Those of each particle, without gradient.
-    """
+    """:func:`cross_entropy` (m,), differentiable once, and class probabilities (m, n, c) without gradient."""
     per_example = weights / (len(labels) if n_samples is None else n_samples)
     losses, probabilities = _CrossEntropy.apply(logits, labels, per_example)  # type: ignore[no-untyped-call]
     return losses, probabilities
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Left to torch, the backward would be eight small operations and not four."""
+    """Four small operations backward instead of autograd's eight."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
@@ -80,18 +65,9 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def log_mean(logs: Tensor) -> Tensor:
-    r"""Log of the mean over particles, from logs.
+    r"""Log of the mean over particles, from logs :math:`a_l`: (m, ...) -> (...).
 
     .. math:: \log \frac{1}{m} \sum_l e^{a_l}
-
-    Parameters
-    ----------
-    logs : Tensor of shape (m, ...)
-        The logarithms :math:`a_l`.
-
-    Returns
-    -------
-    Tensor of shape (...)
 
     Examples
     --------

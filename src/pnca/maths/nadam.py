@@ -9,7 +9,7 @@ _DECAY = 0.96**4e-3
 
 
 def coefficients(n_steps: int, learning_rate: float, device: torch.device | str = "cpu") -> Tensor:
-    r"""What a step of Nadam depends on besides the gradients.
+    r"""Coefficients of Nadam's steps, which depend on their number alone.
 
     .. math:: w \leftarrow w - \frac{c_g\, g + c_m\, m_t}{\sqrt{v_t\, c_v} + \delta}, \quad
               m_t = \beta_1 m_{t-1} + (1 - \beta_1) g, \quad v_t = \beta_2 v_{t-1} + (1 - \beta_2) g^2
@@ -21,11 +21,11 @@ def coefficients(n_steps: int, learning_rate: float, device: torch.device | str 
     Parameters
     ----------
     n_steps : int
-        Steps t = 1, 2, ...
+        Number of steps t = 1, 2, ...
     learning_rate : float
         The step size :math:`\epsilon`.
     device : torch.device or str
-        Where they are found.
+        Device of the result.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """From a kernel between points to neighbour shares, class masses, probabilities and the loss.
 
-Everything is in log space, so a class whose nearest example is very far away has a very
-small probability instead of a zero, and its gradient is a number instead of NaN.
+Everything is in log space: a class whose nearest example is very far away has a very small probability
+instead of a zero, and its gradient is a number instead of NaN.
 """
 
 import math
@@ -14,21 +14,21 @@ LOG_ZERO = -1e30
 
 
 def leave_one_out(log_kernel: Tensor, groups: Tensor | None = None, rows: Tensor | None = None) -> Tensor:
-    r"""Take every point off its own list of neighbours: :math:`q_{ii} = 0`.
+    r"""Exclude every point from its own neighbours: :math:`q_{ii} = 0`.
 
     Parameters
     ----------
     log_kernel : Tensor of shape (..., n, n), or (..., n_a, n)
         :math:`\log K_{ij}` between the training points.
     groups : Tensor of shape (n,), optional
-        Takes all points of the same group off the list too: images of one patient, say.
+        Points of the same group (images of one patient, say) exclude each other too.
     rows : Tensor of shape (n_a,), optional
-        Which of the n points the rows are; all, in their order, by default.
+        Indices of the rows among the n points; all, in their order, by default.
 
     Returns
     -------
     Tensor of the shape of ``log_kernel``
-        The same, with :math:`\log 0` on the diagonal.
+        With ``LOG_ZERO`` for the excluded pairs.
 
     Examples
     --------
@@ -36,13 +36,10 @@ def leave_one_out(log_kernel: Tensor, groups: Tensor | None = None, rows: Tensor
     tensor([[0., 1.],
             [1., 0.]])
     """
-    return log_kernel.masked_fill(_is_itself(log_kernel, groups, rows), LOG_ZERO)
-
-
-def _is_itself(log_kernel: Tensor, groups: Tensor | None, rows: Tensor | None) -> Tensor:
     if groups is None:
         groups = torch.arange(log_kernel.shape[-1], device=log_kernel.device)
-    return (groups if rows is None else groups[rows])[:, None] == groups
+    is_excluded = (groups if rows is None else groups[rows])[:, None] == groups
+    return log_kernel.masked_fill(is_excluded, LOG_ZERO)
 
 
 def has_partner(
@@ -61,15 +58,15 @@ def has_partner(
     Parameters
     ----------
     labels : Tensor of shape (n,)
-        Integer classes :math:`y_i`.
+        Integer classes :math:`y_i`, below ``n_classes``.
     n_classes : int
         Number of classes.
     groups : Tensor of shape (n,), optional
-        Groups :math:`g_i`; points of one group are no partners. None: each point is its own.
+        Groups :math:`g_i`, below ``n_groups``; points of one group are no partners. None: each is its own.
     n_groups : int
-        Number of groups, all numbered below it.
+        Number of groups.
     shown : Tensor of shape (t, n), bool, optional
-        Whether a point is shown to each team, :math:`s_{tj}`; only those can be partners.
+        Whether fold model t is trained on a point, :math:`s_{tj}`; only those can be partners.
 
     Returns
     -------
@@ -86,9 +83,9 @@ def has_partner(
         not_counted = counted
     else:
         # Small whole numbers, exact in float32.
-        kin = groups * n_classes + labels
-        of_kin = counted.new_zeros(len(counted), n_groups * n_classes).index_add_(1, kin, counted)
-        not_counted = of_kin[:, kin]
+        cell = groups * n_classes + labels
+        of_cell = counted.new_zeros(len(counted), n_groups * n_classes).index_add_(1, cell, counted)
+        not_counted = of_cell[:, cell]
     found = of_class[:, labels] > not_counted
     return found[0] if shown is None else found
 
@@ -103,10 +100,9 @@ def log_neighbour_shares(
     Parameters
     ----------
     log_kernel : Tensor of shape (..., n_a, n)
-        :math:`\log K_{ij}`; pass it through :func:`leave_one_out` first for training points.
+        :math:`\log K_{ij}`; for training points after :func:`leave_one_out`.
     background : float
-        The background mass :math:`\alpha`; the shares then sum to less than one, and what
-        is missing belongs to no training point.
+        The background mass :math:`\alpha`: what the shares lack to sum to one.
     log_weights : Tensor of shape (n,), optional
         :math:`\log w_j` of the training points; zero if absent.
 
@@ -136,7 +132,7 @@ def class_log_masses(
     log_kernel : Tensor of shape (..., n_a, n)
         :math:`\log K_{ij}` to the training points.
     labels : Tensor of shape (n,)
-        Integer classes :math:`y_j` of the training points.
+        Integer classes :math:`y_j` of the training points, below ``n_classes``.
     n_classes : int
         Number of classes :math:`c`.
     log_weights : Tensor of shape (n,) or (..., 1, n), optional
@@ -197,16 +193,7 @@ def log_class_probabilities(log_masses: Tensor, background: float, log_prior: Te
 
 
 def safe_log(weights: Tensor) -> Tensor:
-    r"""Logarithm of weights, of which some may be zero: :math:`\log 0` is ``LOG_ZERO``.
-
-    Parameters
-    ----------
-    weights : Tensor of any shape
-        Not negative.
-
-    Returns
-    -------
-    Tensor of the same shape
+    r"""Logarithm of weights of any shape; :math:`\log 0` is ``LOG_ZERO``.
 
     Examples
     --------
@@ -217,22 +204,9 @@ def safe_log(weights: Tensor) -> Tensor:
 
 
 def one_hot(labels: Tensor, n_classes: int, like: Tensor) -> Tensor:
-    """Matrix with a one in the column of each point's class, and zeros.
+    """One-hot matrix (n, c) of integer classes (n,), of the type of ``like``.
 
-    Unlike torch's own it never looks at a value, so that it can be part of a recorded step.
-
-    Parameters
-    ----------
-    labels : Tensor of shape (n,)
-        Integer classes.
-    n_classes : int
-        Number of classes c.
-    like : Tensor
-        Gives the type.
-
-    Returns
-    -------
-    Tensor of shape (n, c)
+    Unlike torch's own it reads no value on the host, so that a CUDA graph can capture it.
 
     Examples
     --------
@@ -278,16 +252,7 @@ def is_isolated(log_kernel: Tensor, background: float) -> Tensor:
 
     .. math:: \sum_{j \ne i} K_{ij} < \alpha
 
-    Parameters
-    ----------
-    log_kernel : Tensor of shape (..., n, n)
-        :math:`\log K_{ij}` between the training points.
-    background : float
-        The background mass :math:`\alpha > 0`.
-
-    Returns
-    -------
-    Tensor of shape (..., n), bool
+    with ``log_kernel`` (..., n, n) and ``background`` :math:`\alpha > 0`; the result is (..., n), bool.
 
     Examples
     --------
@@ -298,22 +263,16 @@ def is_isolated(log_kernel: Tensor, background: float) -> Tensor:
 
 
 def log_plus(log_mass: Tensor, background: float, log_share: Tensor | float = 0.0) -> Tensor:
-    r"""Logarithm of a mass with its share of the background.
-
-    .. math:: \log (S + \alpha \pi)
+    r"""Log of a mass plus its share of the background, :math:`\log (S + \alpha \pi)`.
 
     Parameters
     ----------
     log_mass : Tensor
-        :math:`\log S`.
+        :math:`\log S`, of any shape.
     background : float
         The background mass :math:`\alpha`.
     log_share : Tensor or float
         :math:`\log \pi`; all of it by default.
-
-    Returns
-    -------
-    Tensor of the shape of ``log_mass``
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What an input has that the training inputs do not: its distance from the directions they vary in."""
+"""Novelty of an input: its distance from the principal subspace of the training inputs."""
 
 import math
 from typing import NamedTuple
@@ -6,43 +6,34 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-#: Share of the variance that the kept directions carry. The rest is what residuals are made of.
+#: Share of the variance that the principal directions carry. Residuals are what is left.
 SHARE = 0.97
-#: In standard deviations of the log residual: up to the first an input is like any other, and at the second
-#: the background has as much mass as the examples.
-FAMILIAR, FOREIGN = 1.0, 3.5
-#: Quantile by which the upper half of the residuals tells their spread, and its place in a normal law.
+#: In standard deviations of the log residual: up to the first an input is familiar, and at the second the
+#: background has as much mass as the examples.
+FAMILIAR, NOVEL = 1.0, 3.5
+#: Quantile of the residuals from which their spread is estimated, and that quantile of a normal distribution.
 _HIGH, _HIGH_DEVIATIONS = 0.95, 1.645
 #: Squared distance, as a part of the variance, below which a residual means nothing: 1 % of the width.
 _NOISE = 1e-4
 
 
 class Plane(NamedTuple):
-    """Where the training inputs are: near a plane through their centre.
+    """Principal subspace of the training inputs, through their centre."""
 
-    Attributes
-    ----------
-    centre : Tensor of shape (p,)
-    directions : Tensor of shape (k, p)
-        Orthonormal, k less than p.
-    noise : float
-        Squared distance from the plane that means nothing.
-    """
-
-    centre: Tensor
-    directions: Tensor
-    noise: float
+    centre: Tensor  # (p,)
+    directions: Tensor  # (k, p), orthonormal, k less than p
+    noise: float  # squared distance from the plane that means nothing
 
 
 def plane_through(points: Tensor, share: float = SHARE) -> Plane:
-    """The plane through the centre of the points in the directions in which they vary most.
+    """Principal subspace of training inputs.
 
     Parameters
     ----------
     points : Tensor of shape (n, p)
         Training inputs.
     share : float
-        As many directions as carry this share of the variance, but at least one is left out.
+        Keep as many directions as carry this share of the variance, but leave out at least one.
 
     Returns
     -------
@@ -63,21 +54,12 @@ def plane_through(points: Tensor, share: float = SHARE) -> Plane:
 
 
 def log_residuals(points: Tensor, plane: Plane) -> Tensor:
-    r"""Log squared distance from a plane.
+    r"""Log squared distance of inputs from a plane: (n, p) -> (n,).
 
     .. math:: \log r_i, \quad r_i = \|(I - V^\top V)(x_i - \mu)\|^2 + \epsilon
 
-    Parameters
-    ----------
-    points : Tensor of shape (n, p)
-        Inputs :math:`x_i`.
-    plane : Plane
-        Its centre :math:`\mu`, directions :math:`V` and noise :math:`\epsilon`.
-
-    Returns
-    -------
-    Tensor of shape (n,)
-        Finite also for a point in the plane.
+    with :math:`\mu` the centre, :math:`V` the directions and :math:`\epsilon` the noise of the plane, so that
+    a point in the plane has a finite value too.
 
     Examples
     --------
@@ -92,7 +74,7 @@ def log_residuals(points: Tensor, plane: Plane) -> Tensor:
 
 
 def held_out_log_residuals(points: Tensor, folds: Tensor) -> Tensor:
-    """Log residual of each point from the plane through the points in other folds.
+    """Log residual of each input from the plane through those of other folds.
 
     Parameters
     ----------
@@ -119,18 +101,9 @@ def held_out_log_residuals(points: Tensor, folds: Tensor) -> Tensor:
 
 
 def typical_log_residual(held_out: Tensor) -> tuple[Tensor, Tensor]:
-    """Median of the log residuals and the spread of their upper half, as a standard deviation.
+    """Median of held-out log residuals (n,), and the spread of their upper half as a standard deviation.
 
-    Parameters
-    ----------
-    held_out : Tensor of shape (n,)
-        See :func:`held_out_log_residuals`.
-
-    Returns
-    -------
-    typical : Tensor of shape ()
-    spread : Tensor of shape ()
-        Not zero: residuals that are all alike tell nothing of the next one's rounding.
+    The spread is at least .1: equal residuals tell nothing of the next one's rounding.
 
     Examples
     --------
@@ -143,20 +116,9 @@ def typical_log_residual(held_out: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def novelty_depth(typical_mass: float, background: float) -> float:
-    r"""How far the log mass of a typical input may fall until the background has as much.
+    r"""Fall of a typical mass :math:`S` in log space at which the background mass :math:`\alpha` equals it.
 
     .. math:: D = \max(0, \log S - \log \alpha)
-
-    Parameters
-    ----------
-    typical_mass : float
-        :math:`S`: mass that an example typically gets.
-    background : float
-        :math:`\alpha`, positive.
-
-    Returns
-    -------
-    float
 
     Examples
     --------
@@ -172,8 +134,8 @@ def log_familiarity(log_residual: Tensor, typical: float, spread: float, depth: 
     .. math:: \log F(x) = -D \max\left(0, \frac{z(x) - z_0}{z_1 - z_0}\right)^2, \quad
               z(x) = \frac{\log r(x) - \tau}{\sigma}
 
-    with :math:`z_0` = 1 and :math:`z_1` = 3.5. One for inputs like those of the training. At
-    :math:`z_1` typical mass falls by the factor :math:`e^{-D}`.
+    with :math:`z_0` = 1 and :math:`z_1` = 3.5. It is one for inputs like those of the training, and
+    :math:`e^{-D}` at :math:`z_1`.
 
     Parameters
     ----------
@@ -182,7 +144,7 @@ def log_familiarity(log_residual: Tensor, typical: float, spread: float, depth: 
     typical, spread : float
         :math:`\tau` and :math:`\sigma`; see :func:`typical_log_residual`.
     depth : float
-        :math:`D`: the log of typical mass against the background.
+        :math:`D`; see :func:`novelty_depth`.
 
     Returns
     -------
@@ -194,4 +156,4 @@ def log_familiarity(log_residual: Tensor, typical: float, spread: float, depth: 
     tensor([ -0.,  -5., -20.])
     """
     deviations = (log_residual - typical) / spread
-    return -depth * ((deviations - FAMILIAR) / (FOREIGN - FAMILIAR)).clamp(min=0).square()
+    return -depth * ((deviations - FAMILIAR) / (NOVEL - FAMILIAR)).clamp(min=0).square()

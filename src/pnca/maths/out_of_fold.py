@@ -1,4 +1,4 @@
-"""Choosing settings by the likelihood of examples that the particles were not trained on."""
+"""Choosing settings by the likelihood of held-out examples."""
 
 import math
 
@@ -20,11 +20,9 @@ def out_of_fold_losses(
     Parameters
     ----------
     log_masses : Tensor of shape (m, n, c)
-        :math:`\log S_{lic}`, the mass each class gives an example, from examples of other folds only.
-    labels : Tensor of shape (n,)
-        Their classes :math:`y_i`.
-    weights : Tensor of shape (n,)
-        Their weights :math:`\omega_i`.
+        :math:`\log S_{lic}`, the class masses of each example, from examples of other folds only.
+    labels, weights : Tensor of shape (n,)
+        Classes :math:`y_i` and weights :math:`\omega_i` of the examples.
     backgrounds : Tensor of shape (b,)
         Candidates for :math:`\alpha`.
     log_prior : Tensor of shape (c,)
@@ -40,23 +38,22 @@ def out_of_fold_losses(
     >>> out_of_fold_losses(log_masses, torch.tensor([0]), torch.ones(1), torch.tensor([0.1]), log_prior)
     tensor([0.6931])
     """
-    chosen = labels[:, None]
-    log_correct = [
-        _log_answer(log_masses, float(background), log_prior).gather(1, chosen).squeeze(1)
-        for background in backgrounds
-    ]
-    # Examples of weight zero may hold log 0, and 0 * log 0 would swamp the sum.
-    return torch.stack([-(weights * logs.where(weights > 0, 0)).sum() for logs in log_correct])
+    losses = []
+    for background in backgrounds:
+        log_probabilities = log_mean(log_class_probabilities(log_masses, float(background), log_prior))
+        log_correct = log_probabilities.gather(1, labels[:, None]).squeeze(1)
+        # Examples of weight zero may hold log 0, and 0 * log 0 would swamp the sum.
+        losses.append(-(weights * log_correct.where(weights > 0, 0)).sum())
+    return torch.stack(losses)
 
 
 def shrinkage(value: Tensor, reference: float, spread: float) -> Tensor:
-    r"""What it costs to leave a reference value: minus the log density of a prior.
+    r"""Cost of leaving a reference value: the negative log density of a prior, up to a constant.
 
     .. math:: \sqrt{1 + u^2} - 1, \quad u = \frac{\log v - \log v_0}{\sigma}
 
-    With few held-out examples their likelihood says little, and this keeps a choice near what
-    served well elsewhere; with many it hardly matters. Nearby it is a normal law of the logarithm. Far away
-    it costs in proportion only: data that are unlike those elsewhere can have it their way.
+    It keeps a choice near the reference where few held-out examples say little, and hardly matters with
+    many. Near the reference the prior is log-normal; its tails are heavier, for data unlike any other.
 
     Parameters
     ----------
@@ -65,7 +62,7 @@ def shrinkage(value: Tensor, reference: float, spread: float) -> Tensor:
     reference : float
         The value :math:`v_0` that costs nothing.
     spread : float
-        :math:`\sigma`: each further factor of :math:`e^\sigma` costs a nat in the end, less at first.
+        :math:`\sigma`: far away, each further factor of :math:`e^\sigma` costs a nat.
 
     Returns
     -------
@@ -80,20 +77,11 @@ def shrinkage(value: Tensor, reference: float, spread: float) -> Tensor:
 
 
 def posterior_mean(values: Tensor, costs: Tensor) -> float:
-    r"""Geometric mean of candidates, each as likely as its cost says.
+    r"""Geometric mean of positive candidates :math:`v_k` under their posterior.
 
     .. math:: \exp \frac{\sum_k e^{-C_k} \log v_k}{\sum_k e^{-C_k}}
 
-    Parameters
-    ----------
-    values : Tensor of any shape
-        Positive candidates :math:`v_k`.
-    costs : Tensor of the same shape
-        Their negative log posterior :math:`C_k`, up to a constant.
-
-    Returns
-    -------
-    float
+    with :math:`C_k` the negative log posteriors, up to a constant; both tensors have the same shape.
 
     Examples
     --------
@@ -105,16 +93,7 @@ def posterior_mean(values: Tensor, costs: Tensor) -> float:
 
 
 def typical_log_mass(log_masses: Tensor) -> Tensor:
-    r"""Median over examples of the log kernel mass from all classes, averaged over particles.
-
-    Parameters
-    ----------
-    log_masses : Tensor of shape (m, n, c)
-        Log mass of each class.
-
-    Returns
-    -------
-    Tensor of shape ()
+    r"""Median over examples of the log mass of all classes, averaged over particles: (m, n, c) -> ().
 
     Examples
     --------
@@ -124,7 +103,3 @@ def typical_log_mass(log_masses: Tensor) -> Tensor:
     of_examples = log_mean(log_masses.logsumexp(dim=2))
     ordered = of_examples.sort().values  # quantile() takes so many elements and no more
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-
-
-def _log_answer(log_masses: Tensor, background: float, log_prior: Tensor) -> Tensor:
-    return log_mean(log_class_probabilities(log_masses, background, log_prior))

@@ -1,4 +1,4 @@
-"""Putting inputs on a scale, and asking which scale makes neighbours share a class."""
+"""Scaling of inputs, and how well neighbours predict the class on a scale."""
 
 import torch
 from torch import Tensor
@@ -7,27 +7,16 @@ from pnca.maths.distances import sq_distances
 from pnca.maths.kernels import neighbour_scale
 from pnca.maths.neighbours import class_log_masses, leave_one_out, log_class_probabilities
 
-#: The spread that scaled inputs get. Three standard deviations make one unit, so almost all numbers are
-#: between -1 and 1, like the grey values of an image.
+#: Standard deviation of scaled inputs: almost all numbers lie between -1 and 1, like grey values.
 UNIT = 1 / 3
-#: Widths of the kernel that :func:`neighbour_loss` tries, against the distance between neighbours.
+#: Inverse widths of the kernel that :func:`neighbour_loss` tries, relative to the neighbour scale.
 _WEIGHTS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 
 def column_scale(inputs: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Centre and spread of each column: for tables, whose columns have units of their own.
+    r"""Centre (p,) and divisor (p,) of each column of inputs (n, p), for tables of mixed units.
 
-    Parameters
-    ----------
-    inputs : Tensor of shape (n, p)
-        Training inputs.
-
-    Returns
-    -------
-    centre : Tensor of shape (p,)
-        Means of the columns.
-    spread : Tensor of shape (p,)
-        What to divide by: three standard deviations; one for a constant column.
+    The divisor is three standard deviations, or one for a constant column.
 
     Examples
     --------
@@ -41,23 +30,17 @@ def column_scale(inputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def common_scale(inputs: Tensor, *, same_centre: bool = False) -> tuple[Tensor, Tensor]:
-    r"""One spread for all columns: for pixels, spectra and features, which share a unit.
+    r"""Centre (p,) and one divisor (p,) for all columns, for pixels, spectra and features of one unit.
 
-    Where most of the numbers are zero, zero is the background and stays where it is. Otherwise the
-    columns are centred.
+    Columns are centred, unless most numbers are zero: zero is then the background and stays. The divisor is
+    three times the root mean square of the centred inputs, or one if they are constant.
 
     Parameters
     ----------
     inputs : Tensor of shape (n, p)
         Training inputs.
     same_centre : bool
-        One centre too, for images: pixels change their places when an image is shifted.
-
-    Returns
-    -------
-    centre : Tensor of shape (p,)
-    spread : Tensor of shape (p,)
-        All equal: three times the root mean square of the centred inputs; one if they are constant.
+        One centre for all columns, for images: augmentation shifts their pixels.
 
     Examples
     --------
@@ -76,9 +59,7 @@ def common_scale(inputs: Tensor, *, same_centre: bool = False) -> tuple[Tensor, 
 def neighbour_loss(
     inputs: Tensor, labels: Tensor, n_classes: int, background: float, groups: Tensor | None = None
 ) -> float:
-    r"""How badly the nearest inputs tell the class, with the kernel width that tells it best.
-
-    The mean leave-one-out loss of a classifier that knows nothing but distances,
+    r"""Mean leave-one-out loss of a kernel classifier on the inputs themselves, at its best kernel width.
 
     .. math:: \min_\lambda \; -\frac{1}{n} \sum_i \log p_{i y_i}, \quad
               K_{ij} = \exp\left(\lambda (1 - \|x_i - x_j\|^2 / s)\right)
@@ -87,16 +68,14 @@ def neighbour_loss(
 
     Parameters
     ----------
-    inputs : Tensor of shape (n, p)
-        Scaled inputs :math:`x_i`.
-    labels : Tensor of shape (n,)
-        Their classes.
+    inputs, labels : Tensor of shape (n, p) and (n,)
+        Scaled inputs :math:`x_i` and their classes, below ``n_classes``.
     n_classes : int
-        Number of classes c.
+        Number of classes.
     background : float
         The background mass.
     groups : Tensor of shape (n,), optional
-        Members of one group are not each other's neighbours.
+        Points of one group are not each other's neighbours.
 
     Returns
     -------

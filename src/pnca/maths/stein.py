@@ -1,7 +1,7 @@
 r"""Directions in which a set of particles moves.
 
-A particle :math:`w_l` is one whole parameter vector; ``particles`` stacks them as (m, p).
-The kernel :math:`\kappa` compares parameter vectors and is not the latent kernel.
+A particle :math:`w_l` is a whole parameter vector; ``particles`` stacks m of them as (m, p). The kernel
+:math:`\kappa` compares parameter vectors and is not the latent kernel.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor
 #: From particles (m, p) to the kernel between them (m, m) and its bandwidth ().
 ParameterKernel = Callable[[Tensor], tuple[Tensor, Tensor]]
 
-#: Columns of the particles that one product takes: each core then has some of its own.
+#: Columns of the particles in one product, so that all cores have work.
 _GRAM_COLUMNS = 2**16
 
 
@@ -23,16 +23,20 @@ class Mixing(NamedTuple):
 
     .. math:: \phi = A\, G + B\, W
 
-    Both matrices are known before there is a gradient, so that gradients can be mixed while they arise.
+    Both matrices are known before the backward pass, which can therefore mix the gradients itself.
     """
 
     of_gradients: Tensor | None = None  # A, (m, m); None: each particle follows its own gradient
-    of_particles: Tensor | None = None  # B, (m, m); None: the particles themselves have no part
+    of_particles: Tensor | None = None  # B, (m, m); None: zero
 
     def direction(self, particles: Tensor, gradients: Tensor) -> Tensor:
-        """Mix (m, p) and (m, p): (m, p)."""
+        """The direction (m, p) from W and G, each (m, p)."""
         mixed = gradients if self.of_gradients is None else self.of_gradients @ gradients
         return mixed if self.of_particles is None else mixed.addmm(self.of_particles, particles)
+
+    def split(self, mixes_gradients: bool) -> "tuple[Tensor | None, Mixing]":
+        """A for the backward pass and the rest for the optimiser, which may take A too."""
+        return (None, self) if mixes_gradients else (self.of_gradients, Mixing(None, self.of_particles))
 
 
 #: Each particle follows its own gradient.
@@ -44,18 +48,8 @@ def median_bandwidth(sq_dist: Tensor) -> Tensor:
 
     .. math:: h = \mathrm{median}_{i < j} \|w_i - w_j\|^2 / \log m
 
-    so that :math:`\sum_j \kappa(w_i, w_j)` stays near one however many particles there are.
-
-    Parameters
-    ----------
-    sq_dist : Tensor of shape (m, m)
-        Squared distances between the particles. The zero diagonal does not count.
-
-    Returns
-    -------
-    Tensor of shape ()
-        Infinite for a single particle, and where all particles coincide: the kernel is then
-        one everywhere.
+    so that :math:`\sum_j \kappa(w_i, w_j)` stays near one however many particles there are. From squared
+    distances (m, m); infinite, so that the kernel is one, for a single particle and where all coincide.
 
     Examples
     --------
@@ -94,8 +88,8 @@ def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
     tensor([[1.0000, 0.5000],
             [0.5000, 1.0000]])
     """
-    # Not sq_distances, which centres the points first: two more passes over a large matrix. What rounding
-    # leaves between particles that coincide is taken off instead.
+    # Not sq_distances, which centres the points first: two more passes over a large matrix. Distances within
+    # the rounding are set to zero instead.
     products = _gram(particles)
     sq_norms = products.diagonal()
     sq_dist = sq_norms[:, None] + sq_norms - 2 * products
@@ -111,7 +105,7 @@ def _gram(particles: Tensor) -> Tensor:
     n_parts = p // _GRAM_COLUMNS
     if n_parts < 2:
         return particles @ particles.mT
-    # One product of so few rows would be the work of one core.
+    # One product of so few rows would run on one core.
     n_columns = p // n_parts
     parts = particles[:, : n_parts * n_columns].view(m, n_parts, n_columns).transpose(0, 1)
     rest = particles[:, n_parts * n_columns :]
@@ -123,14 +117,12 @@ def functional_gradient(particles: Tensor, gradients: Tensor) -> Tensor:
 
     .. math:: \phi(w_i) = \sum_l \kappa(w_i, w_l)\, \nabla_{w_l} L
 
-    It smooths the gradients over the particles. There is no repulsion: this is not SVGD.
+    It smooths the gradients over the particles, without SVGD's repulsion.
 
     Parameters
     ----------
-    particles : Tensor of shape (m, p)
-        The parameter vectors :math:`w_l`.
-    gradients : Tensor of shape (m, p)
-        :math:`\nabla_{w_l} L`, the loss being a function of all particles.
+    particles, gradients : Tensor of shape (m, p)
+        The parameter vectors :math:`w_l` and :math:`\nabla_{w_l} L`, a loss of all particles together.
 
     Returns
     -------
@@ -151,40 +143,40 @@ def functional_mixing(
     teams: Sequence[slice] = (slice(None),),
     kernel: ParameterKernel = parameter_kernel,
 ) -> Mixing:
-    """How :func:`functional_gradient` mixes gradients.
+    """:func:`functional_gradient` as a mixing of gradients alone.
 
     Parameters
     ----------
     particles : Tensor of shape (m, p)
         The parameter vectors.
     teams : sequence of slice
-        Rows of the particles that share their gradients, one team after the other; all by default.
+        Rows of each fold model's particles, which share their gradients; all by default.
     kernel : callable
         :func:`parameter_kernel`, or what computes the same.
 
     Returns
     -------
     Mixing
-        Of the gradients alone, by the kernel between the particles of a team.
     """
     kernels = [kernel(particles[team])[0] for team in teams]
     together: Tensor = kernels[0] if len(kernels) == 1 else torch.block_diag(*kernels)  # type: ignore[no-untyped-call]
     return Mixing(of_gradients=together)
 
 
-def svgd_direction(particles: Tensor, scores: Tensor) -> Tensor:
+def svgd_direction(particles: Tensor, scores: Tensor, repulsion: float = 1.0) -> Tensor:
     r"""Stein variational direction: towards the target, and apart (Liu & Wang, 2016).
 
     .. math:: \phi(w_i) = \frac{1}{m} \sum_j \left[ \kappa(w_j, w_i)\, \nabla_{w_j} \log p(w_j)
-              + \nabla_{w_j} \kappa(w_j, w_i) \right], \quad
+              + \rho\, \nabla_{w_j} \kappa(w_j, w_i) \right], \quad
               \nabla_{w_j} \kappa(w_j, w_i) = \frac{2}{h} (w_i - w_j)\, \kappa(w_j, w_i)
 
     Parameters
     ----------
-    particles : Tensor of shape (m, p)
-        The particles :math:`w_l`.
-    scores : Tensor of shape (m, p)
-        :math:`\nabla \log p(w_l)` of the target density.
+    particles, scores : Tensor of shape (m, p)
+        The particles :math:`w_l` and :math:`\nabla \log p(w_l)` of the target density.
+    repulsion : float
+        The factor :math:`\rho`: one in SVGD, minus one in the public code behind the PNCA paper, where
+        particles attract each other.
 
     Returns
     -------
@@ -199,35 +191,7 @@ def svgd_direction(particles: Tensor, scores: Tensor) -> Tensor:
     tensor([[-1.],
             [ 1.]])
     """
-    of_scores, of_particles = _stein_mixing(particles, repulsion=1.0)
-    return (of_scores @ scores).addmm_(of_particles, particles)
-
-
-def svgd_direction_as_published(particles: Tensor, scores: Tensor) -> Tensor:
-    """SVGD with the sign of the repulsion reversed, as in the public code behind the PNCA paper.
-
-    Particles attract each other. It is here so that the paper's BNN can be reproduced as it
-    was run; use :func:`svgd_direction` for anything else.
-
-    Parameters
-    ----------
-    particles : Tensor of shape (m, p)
-        The particles.
-    scores : Tensor of shape (m, p)
-        Gradients of the log density at the particles.
-
-    Returns
-    -------
-    Tensor of shape (m, p)
-        An ascent moves along it.
-
-    Examples
-    --------
-    >>> svgd_direction_as_published(torch.tensor([[-1.0], [1.0]]), torch.zeros(2, 1)).sign()
-    tensor([[ 1.],
-            [-1.]])
-    """
-    of_scores, of_particles = _stein_mixing(particles, repulsion=-1.0)
+    of_scores, of_particles = _stein_mixing(particles, repulsion)
     return (of_scores @ scores).addmm_(of_particles, particles)
 
 
@@ -236,14 +200,14 @@ def svgd_posterior_mixing(
     *,
     n_samples: int,
     prior_precision: float,
-    as_published: bool = False,
+    repulsion: float = 1.0,
     kernel: ParameterKernel = parameter_kernel,
 ) -> Mixing:
     r"""Minus the Stein direction for the posterior over a network's parameters.
 
     The target is :math:`\log p(w \mid D) = -n\, \ell(w) - \frac{\lambda}{2} \|w\|^2 + \text{const}`. With
     G the gradients :math:`\nabla \ell(w_l)` of the *mean* negative log-likelihood, the direction is that of
-    ``-svgd_direction(particles, -n_samples * G - prior_precision * particles)``.
+    ``-svgd_direction(particles, -n_samples * G - prior_precision * particles, repulsion)``.
 
     Parameters
     ----------
@@ -253,8 +217,8 @@ def svgd_posterior_mixing(
         The number :math:`n` of training examples.
     prior_precision : float
         The precision :math:`\lambda` of the Gaussian prior on every parameter.
-    as_published : bool
-        Use :func:`svgd_direction_as_published` instead, for the reproduction only.
+    repulsion : float
+        See :func:`svgd_direction`.
     kernel : callable
         :func:`parameter_kernel`, or what computes the same.
 
@@ -269,39 +233,17 @@ def svgd_posterior_mixing(
     >>> svgd_posterior_mixing(w, n_samples=10, prior_precision=1.0).direction(w, g)
     tensor([[7.]])
     """
-    of_scores, of_particles = _stein_mixing(particles, -1.0 if as_published else 1.0, kernel)
+    of_scores, of_particles = _stein_mixing(particles, repulsion, kernel)
     return Mixing(n_samples * of_scores, prior_precision * of_scores - of_particles)
 
 
 def svgd_posterior_mixing_as_published(
     particles: Tensor, *, n_samples: int, prior_precision: float, kernel: ParameterKernel = parameter_kernel
 ) -> Mixing:
-    r"""The same as the public code behind the PNCA paper has it, for the reproduction only.
-
-    Particles attract each other, and the target is :math:`\frac{1}{n} \log p(w \mid D)`.
-
-    Parameters
-    ----------
-    particles, n_samples, prior_precision, kernel
-        See :func:`svgd_posterior_mixing`.
-
-    Returns
-    -------
-    Mixing
-        A descent moves against its direction.
-
-    Examples
-    --------
-    >>> w, g = torch.tensor([[2.0]]), torch.tensor([[0.5]])
-    >>> svgd_posterior_mixing_as_published(w, n_samples=10, prior_precision=1.0).direction(w, g)
-    tensor([[0.7000]])
-    """
+    """:func:`svgd_posterior_mixing` as in the public code behind the paper: attraction, target to the 1/n."""
+    precision = prior_precision / n_samples
     return svgd_posterior_mixing(
-        particles,
-        n_samples=1,
-        prior_precision=prior_precision / n_samples,
-        as_published=True,
-        kernel=kernel,
+        particles, n_samples=1, prior_precision=precision, repulsion=-1.0, kernel=kernel
     )
 
 

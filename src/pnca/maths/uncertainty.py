@@ -1,4 +1,4 @@
-"""How uncertain an averaged prediction is, and how much of that the particles disagree about."""
+"""Entropy of an averaged prediction, and the part of it that is disagreement between particles."""
 
 from typing import NamedTuple
 
@@ -16,21 +16,13 @@ class EntropySplit(NamedTuple):
 
 
 def split_entropy(log_probabilities: Tensor) -> EntropySplit:
-    r"""Split the entropy of a prediction into what particles agree and disagree about.
+    r"""Split the entropy of a prediction into its aleatoric and epistemic parts.
 
     .. math:: \underbrace{H\Big[\frac{1}{m} \sum_l p_l\Big]}_{\text{total}} =
               \underbrace{\frac{1}{m} \sum_l H[p_l]}_{\text{aleatoric}} +
               \underbrace{I[y; l]}_{\text{epistemic}}
 
-    Parameters
-    ----------
-    log_probabilities : Tensor of shape (m, ..., c)
-        Log class probabilities of each particle.
-
-    Returns
-    -------
-    EntropySplit
-        Three tensors of shape (...), none negative.
+    from log class probabilities (m, ..., c) of each particle; the parts are (...), none negative.
 
     Examples
     --------

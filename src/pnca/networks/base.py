@@ -1,4 +1,4 @@
-"""What a network must offer to be run as m particles at once."""
+"""Protocol of networks that run m particles at once."""
 
 import math
 from collections.abc import Sequence
@@ -37,24 +37,13 @@ class ParticleNetwork(Protocol):
     ) -> Tensor:
         """Run every particle on every input: (m, p), (n, ...) -> (m, n, d).
 
-        With ``mixing`` (m, m) the particle gradient is ``mixing @ grad``.
+        With ``mixing`` (m, m), the gradient of the particles is ``mixing @ grad``.
         """
         ...
 
 
 def mix_gradients(particles: Tensor, mixing: Tensor | None) -> Tensor:
-    """Leave particles as they are, and multiply their gradients by a matrix.
-
-    Parameters
-    ----------
-    particles : Tensor of shape (m, p)
-        Parameter vectors.
-    mixing : Tensor of shape (m, m), or None
-        The matrix; None leaves the gradients too.
-
-    Returns
-    -------
-    Tensor of shape (m, p)
+    """The particles (m, p) themselves, with gradients multiplied by ``mixing`` (m, m); None is the identity.
 
     Examples
     --------
@@ -83,18 +72,7 @@ class _MixGradients(torch.autograd.Function):
 
 
 def unflatten(particles: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
-    """Views of the parameter tensors inside flat particles.
-
-    Parameters
-    ----------
-    particles : Tensor of shape (m, p)
-        One flat parameter vector a row.
-    shapes : sequence of torch.Size
-        Shapes of the tensors laid end to end in a row.
-
-    Returns
-    -------
-    list of Tensor, each of shape (m, *shape)
+    """Views (m, *shape) of the tensors of these shapes that lie end to end in flat particles (m, p).
 
     Examples
     --------

@@ -17,16 +17,14 @@ class MLP:
 
     .. math:: h_0 = x, \quad h_k = \mathrm{ReLU}(W_k h_{k-1} + b_k), \quad z = W_K h_{K-1} + b_K
 
-    Initial weights are uniform in :math:`\pm\sqrt{6 / (n_{in} + n_{out})}` (Glorot), biases are
-    zero: the initialisation behind the paper's figures.
+    As in the paper, initial weights are uniform in :math:`\pm\sqrt{6 / (n_{in} + n_{out})}` and biases zero.
 
     Parameters
     ----------
     layer_sizes : sequence of int
         Width of the input, of each hidden layer and of the output.
     dropout : float
-        Share of the inputs set to zero at random in training, for each particle and example anew; the
-        others are scaled up to keep the mean.
+        Rate of dropout on the inputs in training, drawn for each particle and example.
 
     Examples
     --------
@@ -75,10 +73,7 @@ class MLP:
 
 
 class _Layers(torch.autograd.Function):
-    """All layers at once; the gradients are written where they belong in the flat particles.
-
-    Left to torch, every layer's gradient would be a tensor of its own that is then copied there.
-    """
+    """All layers at once; gradients go straight into one flat buffer, where autograd would copy."""
 
     @staticmethod
     def forward(
@@ -112,7 +107,7 @@ class _Layers(torch.autograd.Function):
                 torch.mm(mixing, torch.bmm(hidden[layer].mT, grad).flatten(1), out=of_weights.flatten(1))
                 torch.mm(mixing, grad.sum(dim=1), out=of_biases)
             else:
-                # Where all particles have the same inputs, mixed outputs make mixed gradients, and are fewer.
+                # With shared inputs, mixing the output gradients is the same, and they are fewer.
                 of_outputs = grad if mixing is None else (mixing @ grad.flatten(1)).view_as(grad)
                 ctx.how.weight_gradients(hidden[layer], of_outputs, of_weights, of_biases)
             if layer > 0:
@@ -122,23 +117,9 @@ class _Layers(torch.autograd.Function):
 
 
 def drop(inputs: Tensor, rate: float, generator: torch.Generator | None = None) -> Tensor:
-    """Set a share of the numbers to zero at random and scale the others up to keep the mean.
-
-    Parameters
-    ----------
-    inputs : Tensor of any shape
-        They need no gradient.
-    rate : float
-        The share, rounded to a multiple of 1/256.
-    generator : torch.Generator, optional
-        Source of the randomness; torch's global one by default.
-
-    Returns
-    -------
-    Tensor of the same shape
-    """
-    # One random number for eight inputs, each of which takes a byte: forty times faster than
-    # torch.nn.functional.dropout on a CPU, where the random numbers take the time.
+    """Dropout of inputs of any shape, without gradient; the rate is rounded to a multiple of 1/256."""
+    # One random number for eight inputs, a byte each: forty times faster than torch.nn.functional.dropout on
+    # a CPU, where drawing takes the time.
     level = min(round(256 * rate), 255)
     n = inputs.numel()
     words = torch.empty(-(-n // 8), dtype=torch.int64, device=inputs.device)

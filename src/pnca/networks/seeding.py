@@ -1,4 +1,4 @@
-"""The randomness modules draw from by themselves: initial weights, dropout."""
+"""Seeds of torch's global generators, from which modules draw initial weights and dropout."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +10,7 @@ _CPU = torch.device("cpu")
 
 @contextmanager
 def seeded(seed: int, device: torch.device = _CPU) -> Iterator[None]:
-    """Seed torch's own generators for a while, and leave the user's as they were.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the CPU's generator, and of the GPU's if ``device`` is one.
-    device : torch.device
-        Where the modules run.
+    """Seed torch's global generators, of the CPU and of ``device``, and restore their states afterwards.
 
     Examples
     --------

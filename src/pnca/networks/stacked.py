@@ -16,21 +16,20 @@ from pnca.networks.seeding import seeded
 class StackedModule:
     """Run many parameter vectors of one module as one batched program.
 
-    Only parameters that require a gradient belong to a particle. Frozen parameters and
-    buffers (a pretrained backbone, say) are kept once and shared.
+    Only parameters that require a gradient belong to a particle. Frozen parameters and buffers (a pretrained
+    backbone, say) are shared.
 
     Parameters
     ----------
     module : nn.Module or callable
-        A callable is called once for each particle and returns a freshly initialised module.
-        An instance serves as the architecture: it is copied, its frozen parameters are kept,
-        and its trainable layers are drawn anew for each particle.
+        A callable is called once for each particle and returns a freshly initialised module. An instance is
+        copied: frozen parameters are kept, trainable layers initialised again for each particle.
     n_outputs : int, optional
         If given, a linear layer to this many outputs follows the module.
     sample : Tensor of shape (n, ...)
-        A few inputs, of which the shape is used to try the module.
+        A few inputs, of whose shape zeros are used to try the module.
     seed : int
-        Seed of what the module draws for itself and keeps frozen, such as a random projection.
+        Seed of random frozen parameters, such as a random projection.
 
     Examples
     --------
@@ -90,8 +89,8 @@ class StackedModule:
         mixing: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Run every particle on every input: (m, p), (n, ...) -> (m, n, d); no generator can be given."""
-        if not len(inputs):  # a process's share may be empty, which many modules cannot take
+        """Run every particle on every input: (m, p), (n, ...) -> (m, n, d)."""
+        if not len(inputs):  # a rank's shard may be empty, which many modules cannot take
             return self(particles, self.sample[:1].to(inputs), training=training, mixing=mixing)[:, :0]
         module = self.template.to(particles.device)
         _set_mode(module, training)
@@ -123,9 +122,8 @@ def _build(module: nn.Module | Callable[[], nn.Module], sample: Tensor) -> tuple
     is_architecture = isinstance(module, nn.Module)
     built = copy.deepcopy(module if is_architecture else module())
     if not isinstance(built, nn.Module):
-        raise InvalidInputError(
-            f"module() must return a torch.nn.Module; it returned {type(built).__name__}."
-        )
+        found = type(built).__name__
+        raise InvalidInputError(f"module() must return a torch.nn.Module; it returned {found}.")
     built = built.cpu().float()
     n_features = _n_features(built, sample)  # before the redraw: it gives lazy layers their size
     if is_architecture:
@@ -134,7 +132,7 @@ def _build(module: nn.Module | Callable[[], nn.Module], sample: Tensor) -> tuple
 
 
 def _redraw(module: nn.Module) -> None:
-    """Give every trainable layer new random parameters."""
+    """Initialise every trainable layer again."""
     redrawn: set[int] = set()
     for layer in module.modules():
         own = [p for p in layer.parameters(recurse=False) if p.requires_grad]
@@ -160,9 +158,8 @@ def _n_features(module: nn.Module, sample: Tensor) -> int:
         with torch.no_grad():
             output = module(sample)
     except RuntimeError as error:
-        raise InvalidInputError(
-            f"module cannot take inputs of shape {tuple(sample.shape[1:])}: {error}"
-        ) from error
+        shape = tuple(sample.shape[1:])
+        raise InvalidInputError(f"module cannot take inputs of shape {shape}: {error}") from error
     if not isinstance(output, Tensor) or output.ndim != 2 or output.shape[0] != sample.shape[0]:
         got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
         raise InvalidInputError(

@@ -304,10 +304,10 @@ class Step:
         """Move the particles by the gradient of a prepared batch of n examples."""
         with torch.no_grad(), nullcontext() if self.side is None else self.side.beside():
             mixing = self.objective.mixing(self.particles)
-        # Gradients are mixed while they arise, unless the optimiser's kernel does it.
-        of_gradients = None if self.optimiser.mixes else mixing.of_gradients
+        # Gradients are mixed in the backward pass, or by the optimiser.
+        in_backward, in_step = mixing.split(self.optimiser.mixes_gradients)
         total_loss, mean_loss, n_correct = self.objective.evaluate(
-            self.particles, batch, of_gradients, self.generator
+            self.particles, batch, in_backward, self.generator
         )
         if self.side is not None:
             self.side.join()
@@ -316,7 +316,7 @@ class Step:
         if self.shards is not None:
             self.shards.sum_(gradients)
         with torch.no_grad():
-            self.optimiser.step(gradients, mixing)
+            self.optimiser.step(gradients, in_step)
             of_loss, of_correct = self.sums.unbind()
             of_loss.add_(mean_loss, alpha=n)
             of_correct.add_(n_correct)

@@ -249,7 +249,7 @@ BATCHES = (estimator._MINIBATCH, estimator._LEAST_EPOCHS)
         (choosing._CHECKPOINTS, (1 / 30, 1 / 10, 1 / 3, 1), "after 1/30, 1/10, 1/3 and all of the epochs"),
         (SPREADS, (0.35, 1, 2), r"with $\sigma_v$ = .35, 1 and 2"),
         ((novelty.SHARE, novelty._HIGH), (0.97, 0.95), "97 % of their variance"),
-        ((novelty.FAMILIAR, novelty.FOREIGN), (1, 1 + 2.5), r"\frac{z(x) - 1}{2.5}"),
+        ((novelty.FAMILIAR, novelty.NOVEL), (1, 1 + 2.5), r"\frac{z(x) - 1}{2.5}"),
         (choosing.MORE_AUGMENTATION, 1.5, "moved one and a half times as far"),
         (choosing._SHARE_IN_FOLDS, 1 / 2, "⌈m/2⌉ particles do not see that fold"),
         ((kernels.INPUT_DECAY, kernels.FEW_COLUMNS), (8, 25), r"\frac{8 D}{D + 25}"),

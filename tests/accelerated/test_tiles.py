@@ -9,13 +9,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import reference
 import scenarios
+from pnca.accelerated.problem import InputFactor, MassProblem
+from pnca.accelerated.tiles import _Pairs, _tiles, chunked_class_log_masses
 from pnca.maths.kernels import log_expected_kernel, log_input_factor, log_latent_kernel
-from pnca.maths.masses import InputFactor, _Pairs, _tiles, chunked_class_log_masses
 from pnca.maths.neighbours import LOG_ZERO, class_log_masses, leave_one_out
 
 CROSS = [slice(0, 3)]
 SHARED = [slice(0, 1), slice(1, 2), slice(2, 3)]
 TEAMS = [slice(0, 2), slice(2, 3)]
+
+
+def in_tiles(*fields, max_pairs=None, **options):
+    """Masses of the problem with these fields."""
+    return chunked_class_log_masses(MassProblem(*fields, **options), max_pairs)
 
 
 def materialised(
@@ -62,7 +68,7 @@ def run(q, answers, which, max_pairs=None, bandwidth=1.7):
     groups = q["groups"] if which == "groups" else None
     log_weights = q["weights"].log().clamp_min(LOG_ZERO)
     args = (q["a"], q["b"], q["labels"], q["n_classes"], bandwidth, answers)
-    chunked = chunked_class_log_masses(
+    chunked = in_tiles(
         *args,
         log_weights=log_weights,
         leave_one_out=own,
@@ -139,7 +145,7 @@ def test_chunked_class_log_masses__of_one_class_and_of_many():
 def test_chunked_class_log_masses__of_a_class_with_no_points_is_log_zero():
     z = scenarios.cloud(1, 6, 2).requires_grad_()
     labels = torch.tensor([0, 2, 2, 0, 2, 0])  # none of class 1, nor of class 3
-    masses = chunked_class_log_masses(z, z, labels, 4, 1.0, [slice(0, 1)], leave_one_out=True)
+    masses = in_tiles(z, z, labels, 4, 1.0, [slice(0, 1)], leave_one_out=True)
     assert (masses[..., [1, 3]] == LOG_ZERO).all()
     assert masses[..., [0, 2]].isfinite().all()
     masses.sum().backward()
@@ -150,7 +156,7 @@ def test_chunked_class_log_masses__the_gradient_of_a_class_of_weight_zero_is_zer
     z = scenarios.cloud(2, 6, 2).requires_grad_()
     labels = torch.tensor([0, 1, 1, 0, 1, 0])
     log_weights = torch.where(labels == 1, LOG_ZERO, 0.0)
-    masses = chunked_class_log_masses(z, z, labels, 2, 1.0, [slice(0, 2)], log_weights=log_weights)
+    masses = in_tiles(z, z, labels, 2, 1.0, [slice(0, 2)], log_weights=log_weights)
     assert (masses[..., 1] < LOG_ZERO / 2).all()
     masses[..., 1].sum().backward()
     assert (z.grad == 0).all()
@@ -160,7 +166,7 @@ def test_chunked_class_log_masses__two_points_solved_on_paper():
     # From 0: exp(-1) of class 0 at 1, twice exp(-4) / 2 of class 1 at 2 (weight one half each).
     b = torch.tensor([[[2.0], [1.0], [2.0]]])
     weights = torch.tensor([0.5, 1.0, 0.5])
-    masses = chunked_class_log_masses(
+    masses = in_tiles(
         torch.zeros(1, 1, 1), b, torch.tensor([1, 0, 1]), 2, 1.0, [slice(0, 1)], log_weights=weights.log()
     )
     torch.testing.assert_close(masses, torch.tensor([[[-1.0, -4.0]]]))
@@ -172,7 +178,7 @@ def test_chunked_class_log_masses__stay_right_where_the_kernel_underflows(answer
     z = scenarios.cloud(3, 12, 2, scale=40).to(dtype).requires_grad_()  # squared distances of thousands
     labels = scenarios.labels(12, 3)
     args = (z, z, labels, 3, 1.0, answers)
-    chunked = chunked_class_log_masses(*args, leave_one_out=True, max_pairs=60)
+    chunked = in_tiles(*args, leave_one_out=True, max_pairs=60)
     assert chunked.min() < -1000
     exact = z.detach().double().requires_grad_()
     expected = materialised(exact, exact, *args[2:], own=True)
@@ -188,7 +194,7 @@ def test_chunked_class_log_masses__stay_right_where_the_kernel_underflows(answer
 def test_chunked_class_log_masses__never_exceed_the_number_of_points_in_float32():
     z = torch.ones(1, 40, 2) + 1000 * torch.tensor([1.0, -1.0])
     z = torch.cat([z, -z], dim=1)
-    masses = chunked_class_log_masses(z, z, torch.arange(80) // 40, 2, 1.0, [slice(0, 1)])
+    masses = in_tiles(z, z, torch.arange(80) // 40, 2, 1.0, [slice(0, 1)])
     assert (masses <= math.log(40) + 1e-6).all()
 
 
@@ -198,7 +204,7 @@ def test_chunked_class_log_masses__gradcheck(answers):
     x = scenarios.cloud(1, 4, 3, 4)[0]
 
     def masses(a, b):
-        return chunked_class_log_masses(
+        return in_tiles(
             a, b, labels, 2, 1.4, answers, log_weights=weights, input_factor=InputFactor(x, x, 2.0, 0.5)
         )
 
@@ -225,16 +231,16 @@ def test_chunked_class_log_masses__do_not_depend_on_the_tiles(max_pairs, n, n_cl
 
 def test_chunked_class_log_masses__of_a_query_do_not_depend_on_the_others():
     a, b, labels = scenarios.cloud(2, 9, 2), scenarios.cloud(2, 8, 2, 1), scenarios.labels(8, 2)
-    together = chunked_class_log_masses(a, b, labels, 2, 1.0, [slice(0, 2)])
-    alone = chunked_class_log_masses(a[:, 4:5], b, labels, 2, 1.0, [slice(0, 2)])
+    together = in_tiles(a, b, labels, 2, 1.0, [slice(0, 2)])
+    alone = in_tiles(a[:, 4:5], b, labels, 2, 1.0, [slice(0, 2)])
     torch.testing.assert_close(alone, together[:, 4:5])
 
 
 def test_chunked_class_log_masses__are_not_touched_by_autocast():
     z, labels = scenarios.cloud(3, 6, 2).float(), scenarios.labels(6, 2)
-    expected = chunked_class_log_masses(z, z, labels, 2, 1.0, CROSS)
+    expected = in_tiles(z, z, labels, 2, 1.0, CROSS)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(chunked_class_log_masses(z, z, labels, 2, 1.0, CROSS), expected)
+        assert torch.equal(in_tiles(z, z, labels, 2, 1.0, CROSS), expected)
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -276,7 +282,7 @@ def test_chunked_class_log_masses__never_hold_a_number_for_each_pair_of_points(w
     q = problem(n=n, d=3, n_classes=4)
     groups = q["groups"] if which == "groups" else None
     with LargestTensor() as largest:
-        masses = chunked_class_log_masses(
+        masses = in_tiles(
             q["a"],
             q["a"],
             q["labels"],
@@ -302,8 +308,8 @@ def test_tiles__cover_every_pair_once(max_pairs, is_symmetric):
         answers=(slice(0, 2), slice(2, 3)),
         counts=counts,
         log2_weights=None,
-        owners=None,
-        is_owner_position=False,
+        groups=None,
+        is_diagonal=False,
         input_factor=None,
         max_pairs=max_pairs,
         is_symmetric=is_symmetric,

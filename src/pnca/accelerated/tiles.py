@@ -1,9 +1,8 @@
-r"""Class masses of many points, in memory that grows with their number and not with its square.
+r"""Class masses in tiles of the kernel matrix, in memory linear in the number of points.
 
-:func:`chunked_class_log_masses` visits the kernel between the points in tiles, forward and backward, and
-keeps none of them. It is in log space throughout, so that it is right for any distance and without a
-background mass. Inside, logarithms are to base two: ``exp2`` takes a third of the time of ``exp`` on
-a processor, and a thirtieth where the result underflows.
+No tile is kept, forward or backward. Everything is in log space, so the result is right at any distance and
+without a background mass. Logarithms are to base two: on a CPU ``exp2`` takes a third of the time of ``exp``,
+and a thirtieth where the result underflows.
 """
 
 import functools
@@ -17,178 +16,101 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from pnca.accelerated.problem import InputFactor, MassProblem
 from pnca.maths.kernels import log_input_factor
 from pnca.maths.neighbours import LOG_ZERO
 
-#: Pairs of latent points in a tile: 1 MiB in float32, what one core's cache holds; a GPU wants more at once.
+#: Pairs of latent points in a tile: 1 MiB in float32, one core's cache; a GPU wants more at once.
 MAX_PAIRS, MAX_PAIRS_GPU = 2**18, 2**26
 
 #: Columns of a tile of single particles: enough for the products, and rows remain for the reductions.
 _MAX_COLUMNS = 512
 
-#: Threads at most: each has its own sums, of the size of the points and of their masses.
+#: Most threads: each has its own sums, of the size of the points and of their masses.
 _MAX_THREADS = 16
 
 _Result = TypeVar("_Result")
 
 
-class InputFactor(NamedTuple):
-    r"""The factor by which the distance between inputs shrinks their kernel.
-
-    .. math:: \log f_{ij} = \lambda \left(1 - \frac{\|x_i - x'_j\|^2}{s}\right)
-
-    See :func:`pnca.maths.kernels.log_input_factor`. It has no gradient.
-
-    Attributes
-    ----------
-    a : Tensor of shape (n_a, p)
-        Inputs :math:`x_i`.
-    b : Tensor of shape (n_b, p)
-        Inputs :math:`x'_j`.
-    scale : float
-        The scale :math:`s`.
-    weight : float
-        The weight :math:`\lambda`.
-    """
-
-    a: Tensor
-    b: Tensor
-    scale: float
-    weight: float
-
-
-def chunked_class_log_masses(
-    a: Tensor,
-    b: Tensor,
-    labels: Tensor,
-    n_classes: int,
-    bandwidth: float,
-    answers: Sequence[slice],
-    *,
-    log_weights: Tensor | None = None,
-    leave_one_out: bool = False,
-    groups: Tensor | None = None,
-    input_factor: InputFactor | None = None,
-    max_pairs: int | None = None,
-) -> Tensor:
-    r"""Log kernel mass that each class receives, without the kernel in memory.
-
-    .. math:: \log S_{ric} = \log \sum_{j:\, y_j = c} w_{rj} f_{ij} K^r_{ij}, \qquad
-              K^r_{ij} = \frac{1}{m_r^2} \sum_{l, l' \in r} e^{-\|a_{li} - b_{l'j}\|^2 / h}
-
-    What :func:`pnca.maths.neighbours.class_log_masses` makes of the kernel, here from the embeddings.
+def chunked_class_log_masses(problem: MassProblem, max_pairs: int | None = None) -> Tensor:
+    """Log kernel mass that each class receives, without the kernel matrix in memory.
 
     Parameters
     ----------
-    a : Tensor of shape (m, n_a, d)
-        Embeddings :math:`a_{li}` of the points that ask.
-    b : Tensor of shape (m, n_b, d)
-        Embeddings :math:`b_{l'j}` of the points that answer; may be ``a`` itself.
-    labels : Tensor of shape (n_b,)
-        Integer classes :math:`y_j`.
-    n_classes : int
-        Number of classes :math:`c`.
-    bandwidth : float
-        The bandwidth :math:`h`.
-    answers : sequence of slice
-        The particles :math:`r` of each answer: one slice of all for the expected kernel, one slice of
-        one for each particle that answers on its own.
-    log_weights : Tensor of shape (n_b,) or (answers, n_b), optional
-        :math:`\log w_{rj}`; zero if absent.
-    leave_one_out : bool
-        Whether ``a`` and ``b`` are the same points, of which none gives itself mass.
-    groups : Tensor of shape (n_b,), optional
-        With ``leave_one_out``: points of the same group do not give each other mass.
-    input_factor : InputFactor, optional
-        The factor :math:`f_{ij}`; one if absent.
+    problem : MassProblem
+        See :func:`pnca.accelerated.class_log_masses`, and there for the result (answers, n_a, c).
     max_pairs : int, optional
-        Latent pairs held at once; a setting of memory and speed, not of the result.
-
-    Returns
-    -------
-    Tensor of shape (answers, n_a, c)
-        ``LOG_ZERO`` where a class has nothing to give. Differentiable once in ``a`` and ``b``.
+        Latent pairs held at once; it sets memory and speed, not the result.
 
     Examples
     --------
     >>> z = torch.tensor([[[0.0], [1.0], [3.0]]])
-    >>> chunked_class_log_masses(z[:, :1], z[:, 1:], torch.tensor([1, 1]), 2, 1.0, [slice(0, 1)])
+    >>> problem = MassProblem(z[:, :1], z[:, 1:], torch.tensor([1, 1]), 2, 1.0, [slice(0, 1)])
+    >>> chunked_class_log_masses(problem)
     tensor([[[-1.0000e+30, -9.9966e-01]]])
     """
-    # Sorted by class, each class is one slice. Points that are the same are sorted alike.
-    order = labels.argsort(stable=True)
+    a, b = problem.a, problem.b
+    order = problem.labels.argsort(stable=True)  # by class, so that each class is one slice
     support = b[:, order]
-    rows_sorted = leave_one_out or a is b
-    queries = support if a is b else a[:, order] if rows_sorted else a
-    pairs = _Pairs(
-        bandwidth=float(bandwidth),
-        answers=tuple(answers),
-        counts=tuple(labels.bincount(minlength=n_classes).tolist()),
-        log2_weights=_log2_weights(log_weights, order, a),
-        owners=_owners(leave_one_out, groups, order),
-        is_owner_position=groups is None,
-        input_factor=_sorted_factor(input_factor, order, rows_sorted),
-        max_pairs=max_pairs or (MAX_PAIRS_GPU if a.is_cuda else MAX_PAIRS),
-        is_symmetric=a is b and (input_factor is None or input_factor.a is input_factor.b),
-    )
+    queries = support if a is b else a[:, order] if problem.same_order else a
+    pairs = _Pairs.of(problem, order, max_pairs or (MAX_PAIRS_GPU if a.is_cuda else MAX_PAIRS))
     # Distances do not survive bfloat16: autocast, where it is on, stays outside.
     with torch.autocast(a.device.type, enabled=False):
         log_masses: Tensor = _ClassLogMasses.apply(queries, support, pairs)  # type: ignore[no-untyped-call]
-    return log_masses[:, order.argsort()] if rows_sorted else log_masses
-
-
-def _owners(leave_one_out: bool, groups: Tensor | None, order: Tensor) -> Tensor | None:
-    """To whom each point belongs, in order of class: to itself, without groups."""
-    if not leave_one_out:
-        return None
-    return torch.arange(len(order), device=order.device) if groups is None else groups[order]
-
-
-def _log2_weights(log_weights: Tensor | None, order: Tensor, like: Tensor) -> Tensor | None:
-    if log_weights is None:
-        return None
-    return (log_weights.detach().to(like)[..., order] / math.log(2)).clamp_min(LOG_ZERO)
-
-
-def _sorted_factor(factor: InputFactor | None, order: Tensor, rows_sorted: bool) -> InputFactor | None:
-    if factor is None:
-        return None
-    # An offset shared by all inputs would cancel in each tile only up to rounding.
-    centre = factor.b.mean(dim=0)
-    of_a, of_b = factor.a - centre, factor.b[order] - centre
-    return factor._replace(a=of_a[order] if rows_sorted else of_a, b=of_b)
+    return log_masses[:, order.argsort()] if problem.same_order else log_masses
 
 
 class _Tile(NamedTuple):
-    """Pairs of points that are visited together."""
+    """A block of the kernel matrix whose columns are of one class."""
 
     rows: slice
     columns: slice
     column_class: int
-    mirror_class: int | None  # that of the rows, where the tile stands for its mirror image too
+    mirror_class: int | None  # class of the rows, if the tile stands for its transpose too
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Pairs:
-    """Which pairs of points count, and by how much; the points that answer are sorted by class."""
+    """Which pairs of points count, and by how much; the support is sorted by class."""
 
     bandwidth: float
     answers: tuple[slice, ...]
     counts: tuple[int, ...]  # points of each class
     log2_weights: Tensor | None  # (n_b,) or (answers, n_b)
-    owners: Tensor | None  # (n_b,); points of one owner do not count for each other
-    is_owner_position: bool
+    groups: Tensor | None  # (n_b,); points of one group give each other no mass
+    is_diagonal: bool  # each point is its own group, so that only tiles on the diagonal exclude pairs
     input_factor: InputFactor | None
     max_pairs: int
     is_symmetric: bool
 
+    @classmethod
+    def of(cls, problem: MassProblem, order: Tensor, max_pairs: int) -> "_Pairs":
+        groups, log2_weights = None, None
+        if problem.leave_one_out:
+            own = torch.arange(len(order), device=order.device)
+            groups = own if problem.groups is None else problem.groups[order]
+        if problem.log_weights is not None:
+            log_weights = problem.log_weights.detach().to(problem.a)[..., order]
+            log2_weights = (log_weights / math.log(2)).clamp_min(LOG_ZERO)
+        return cls(
+            bandwidth=problem.bandwidth,
+            answers=tuple(problem.answers),
+            counts=tuple(problem.labels.bincount(minlength=problem.n_classes).tolist()),
+            log2_weights=log2_weights,
+            groups=groups,
+            is_diagonal=problem.groups is None,
+            input_factor=_sorted_factor(problem, order),
+            max_pairs=max_pairs,
+            is_symmetric=problem.is_symmetric,
+        )
+
     def weights_of(self, answer: int) -> Tensor | None:
-        """Log weights (n_b,) of the points in an answer, to base two."""
+        """Log weights (n_b,) of the support for one member, to base two."""
         weights = self.log2_weights
         return weights[answer] if weights is not None and weights.ndim == 2 else weights
 
     def log2_offset(self, rows: slice, columns: slice) -> Tensor | None:
-        """What a tile of log kernels has added to it whatever the particles; None is zero: (r, s)."""
+        """Log factor (r, s) of a tile that is the same for all particles; None is zero."""
         offset = None
         if self.input_factor is not None:
             a, b, scale, weight = self.input_factor
@@ -201,16 +123,25 @@ class _Pairs:
         return offset.masked_fill_(excluded, LOG_ZERO)
 
     def _excluded(self, rows: slice, columns: slice) -> Tensor | None:
-        if self.owners is None:
+        is_off_diagonal = rows.stop <= columns.start or columns.stop <= rows.start
+        if self.groups is None or (self.is_diagonal and is_off_diagonal):
             return None
-        if self.is_owner_position and (rows.stop <= columns.start or columns.stop <= rows.start):
-            return None
-        return self.owners[rows, None] == self.owners[columns]
+        return self.groups[rows, None] == self.groups[columns]
 
     def entries(self) -> int:
-        """Pairs of points whose latent pairs, in the largest answer, fill a tile."""
+        """Pairs of points whose latent pairs, for the largest member, fill a tile."""
         largest: int = max(part.stop - part.start for part in self.answers)
         return max(1, self.max_pairs // largest**2)
+
+
+def _sorted_factor(problem: MassProblem, order: Tensor) -> InputFactor | None:
+    factor = problem.input_factor
+    if factor is None:
+        return None
+    # An offset shared by all inputs would cancel in each tile only up to rounding.
+    centre = factor.b.mean(dim=0)
+    of_a, of_b = factor.a - centre, factor.b[order] - centre
+    return factor._replace(a=of_a[order] if problem.same_order else of_a, b=of_b)
 
 
 class _ClassLogMasses(torch.autograd.Function):
@@ -232,7 +163,7 @@ class _ClassLogMasses(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        r"""Pull each point towards its partners.
+        r"""Sum over partners, weighted by their shares.
 
         .. math:: \nabla_{a_{li}} = -\frac{2}{h} \sum_{r \ni l} \sum_{j l'} G_{r i y_j} P^r_{li,l'j}
                                     (a_{li} - b_{l'j})
@@ -242,14 +173,14 @@ class _ClassLogMasses(torch.autograd.Function):
         a, b, log2_masses = ctx.saved_tensors
         # The column of ones collects the sum of the shares in the same product.
         a_and_one, b_and_one = (torch.cat([z, torch.ones_like(z[..., :1])], dim=2) for z in (a, b))
-        # Nothing is learnt from a mass of zero, and next to an infinite one every share is nothing.
+        # A mass of zero has no gradient: beside an infinite one every share is zero.
         is_zero = log2_masses < LOG_ZERO / 2
         given = log2_masses.masked_fill(is_zero, -LOG_ZERO), grad.masked_fill(is_zero, 0), ctx.pairs
-        parts = _in_threads(lambda tiles: _pulls(tiles, a_and_one, b_and_one, *given), a, ctx.pairs)
-        pull_a, pull_b = (functools.reduce(torch.add, pulls) for pulls in zip(*parts, strict=True))
+        parts = _in_threads(lambda tiles: _weighted_sums(tiles, a_and_one, b_and_one, *given), a, ctx.pairs)
+        sums_a, sums_b = (functools.reduce(torch.add, sums) for sums in zip(*parts, strict=True))
         grad_a, grad_b = (
-            (2 / ctx.pairs.bandwidth) * (pull[..., :-1] - pull[..., -1:] * z)
-            for pull, z in ((pull_a, a), (pull_b, b))
+            (2 / ctx.pairs.bandwidth) * (sums[..., :-1] - sums[..., -1:] * z)
+            for sums, z in ((sums_a, a), (sums_b, b))
         )
         return grad_a, grad_b, None
 
@@ -264,9 +195,9 @@ def _factors(a: Tensor, b: Tensor, bandwidth: float) -> tuple[Tensor, Tensor]:
 
 
 def _in_threads(work: Callable[[Iterator[_Tile]], _Result], queries: Tensor, pairs: _Pairs) -> list[_Result]:
-    """Results of work on parts of the tiles, each in a thread of its own.
+    """Results of work on parts of the tiles, one part per thread.
 
-    The threads torch has for an operation would meet after every one of a tile, and wait if a core is taken.
+    Torch's own threads would synchronise after each operation of a tile, and wait where a core is busy.
     """
     n_rows = queries.shape[1]
     is_one_tile = n_rows * sum(pairs.counts) <= pairs.entries()
@@ -299,14 +230,14 @@ def _log2_masses(tiles: Iterator[_Tile], left: Tensor, right: Tensor, pairs: _Pa
             weights = pairs.weights_of(answer)
             if mirror_class is not None:
                 mirrored = log2_kernel if weights is None else log2_kernel + weights[rows, None]
-                _merge(log2_masses[answer, columns, mirror_class], _log2_sum_exp2(mirrored, dim=0))
+                _add_sums(log2_masses[answer, columns, mirror_class], mirrored, dim=0)
             if weights is not None:
                 log2_kernel += weights[columns]
-            _merge(log2_masses[answer, rows, column_class], _log2_sum_exp2(log2_kernel, dim=1))
+            _add_sums(log2_masses[answer, rows, column_class], log2_kernel, dim=1)
     return log2_masses
 
 
-def _pulls(
+def _weighted_sums(
     tiles: Iterator[_Tile],
     a_and_one: Tensor,
     b_and_one: Tensor,
@@ -314,63 +245,59 @@ def _pulls(
     grad: Tensor,
     pairs: _Pairs,
 ) -> tuple[Tensor, Tensor]:
-    """Partners of each point in these tiles and how many they are, by weight: twice (m, n, d + 1)."""
-    pull_a, pull_b = torch.zeros_like(a_and_one), torch.zeros_like(b_and_one)
+    """Sums of each point's partners, and of their weights, over these tiles: twice (m, n, d + 1)."""
+    sums_a, sums_b = torch.zeros_like(a_and_one), torch.zeros_like(b_and_one)
     left, right = _factors(a_and_one[..., :-1], b_and_one[..., :-1], pairs.bandwidth)
     for tile in tiles:
         rows, columns = tile.rows, tile.columns
         offset = pairs.log2_offset(rows, columns)
         weighted = _shares if tile.mirror_class is None else _mirrored_shares
         for answer, particles in enumerate(pairs.answers):
-            of_left, of_right = left[particles, rows], right[particles, columns]
-            log2_mass, slopes, weights = log2_masses[answer], grad[answer], pairs.weights_of(answer)
-            shares, slope = weighted(of_left, of_right, log2_mass, slopes, weights, offset, tile)
-            from_a, from_b = slope * a_and_one[particles, rows], b_and_one[particles, columns]
-            pull_a[particles, rows] += slope * _product(shares, from_b)
-            pull_b[particles, columns] += _product(shares.mT, from_a)
-    return pull_a, pull_b
+            member = _Member(log2_masses[answer], grad[answer], pairs.weights_of(answer))
+            shares, of_rows = weighted(left[particles, rows], right[particles, columns], member, offset, tile)
+            from_a, from_b = of_rows * a_and_one[particles, rows], b_and_one[particles, columns]
+            sums_a[particles, rows] += of_rows * _product(shares, from_b)
+            sums_b[particles, columns] += _product(shares.mT, from_a)
+    return sums_a, sums_b
+
+
+class _Member(NamedTuple):
+    """Masses of one ensemble member, the gradients with respect to them, and its weights."""
+
+    log2_masses: Tensor  # (n_a, c)
+    grad: Tensor  # (n_a, c)
+    log2_weights: Tensor | None  # (n_b,)
 
 
 def _shares(
-    left: Tensor,
-    right: Tensor,
-    log2_masses: Tensor,
-    grad: Tensor,
-    weights: Tensor | None,
-    offset: Tensor | None,
-    tile: _Tile,
+    left: Tensor, right: Tensor, member: _Member, offset: Tensor | None, tile: _Tile
 ) -> tuple[Tensor, Tensor | float]:
-    """Shares (m r, m s) of pairs of particles in the masses of the rows, and the slopes of those (r, 1)."""
-    # What depends on the row or the column alone is in the product already.
+    """Shares (m r, m s) of pairs of particles in the masses of the rows, and gradients of these (r, 1)."""
+    # Terms of the row or the column alone go into the factors: no pass over the pairs.
     left, right = left.clone(), right.clone()
-    left[..., -2] -= log2_masses[tile.rows, tile.column_class] + 2 * math.log2(len(left))
-    if weights is not None:
-        right[..., -1] += weights[tile.columns]
+    left[..., -2] -= member.log2_masses[tile.rows, tile.column_class] + 2 * math.log2(len(left))
+    if member.log2_weights is not None:
+        right[..., -1] += member.log2_weights[tile.columns]
     shares = _log2_terms(left, right, offset).exp2_().flatten(2).flatten(0, 1)
-    return shares, grad[tile.rows, tile.column_class, None]
+    return shares, member.grad[tile.rows, tile.column_class, None]
 
 
 def _mirrored_shares(
-    left: Tensor,
-    right: Tensor,
-    log2_masses: Tensor,
-    grad: Tensor,
-    weights: Tensor | None,
-    offset: Tensor | None,
-    tile: _Tile,
+    left: Tensor, right: Tensor, member: _Member, offset: Tensor | None, tile: _Tile
 ) -> tuple[Tensor, Tensor | float]:
-    """Shares times their slopes (m r, m s) in the masses of rows and of columns together, and one.
+    """Shares times gradients (m r, m s), of the masses of rows and columns together; and one.
 
-    The shares in both are powers of two apart that depend on the pair of points alone: the larger one, at
-    most one, is found for all pairs of particles, and both slopes are in what it is multiplied by.
+    The two shares differ by a power of two that depends on the pair of points alone: the larger one, at
+    most one, is computed for all pairs of particles, and multiplied by both gradients.
     """
     rows, columns, column_class, mirror_class = tile
-    of_rows, of_columns = log2_masses[rows, column_class, None], log2_masses[columns, mirror_class]
-    if weights is not None:
+    of_rows = member.log2_masses[rows, column_class, None]
+    of_columns = member.log2_masses[columns, mirror_class]
+    if (weights := member.log2_weights) is not None:
         of_rows, of_columns = of_rows - weights[columns], of_columns - weights[rows, None]
     smaller = torch.minimum(of_rows, of_columns)  # (r, s)
-    slope = grad[rows, column_class, None] * (smaller - of_rows).exp2_()
-    slope += grad[columns, mirror_class] * (smaller - of_columns).exp2_()
+    slope = member.grad[rows, column_class, None] * (smaller - of_rows).exp2_()
+    slope += member.grad[columns, mirror_class] * (smaller - of_columns).exp2_()
     shift = -smaller if offset is None else offset - smaller
     shares = _log2_terms(left, right, shift.sub_(2 * math.log2(len(left)))).exp2_()
     return shares.mul_(slope[:, None, :]).flatten(2).flatten(0, 1), 1.0
@@ -384,7 +311,7 @@ def _product(shares: Tensor, points: Tensor) -> Tensor:
 
 
 def _log2_terms(left: Tensor, right: Tensor, offset: Tensor | None = None) -> Tensor:
-    """Products of all pairs of particles of all pairs of points, at most zero: (m, r, m, s)."""
+    """Log kernel of all pairs of particles and points, at most zero: (m, r, m, s)."""
     (m, r, _), s = left.shape, right.shape[1]
     terms = (left.flatten(0, 1) @ right.flatten(0, 1).mT).view(m, r, m, s)
     if offset is not None:
@@ -402,21 +329,18 @@ def _log2_expected_kernel(left: Tensor, right: Tensor) -> Tensor:
     return sums.log2_().add_(largest).sub_(2 * math.log2(len(left)))
 
 
-def _log2_sum_exp2(terms: Tensor, dim: int) -> Tensor:
+def _add_sums(total: Tensor, terms: Tensor, dim: int) -> None:
+    """Add the sums of terms over a dimension to ``total``, all as logarithms to base two."""
     largest = terms.amax(dim=dim, keepdim=True)
-    return (terms - largest).exp2_().sum(dim=dim).log2_().add_(largest.squeeze(dim))
-
-
-def _merge(total: Tensor, part: Tensor) -> None:
-    """``log2(2**total + 2**part)``, in place."""
-    total.copy_(torch.logaddexp2(total, part))
+    sums = (terms - largest).exp2_().sum(dim=dim).log2_().add_(largest.squeeze(dim))
+    total.copy_(torch.logaddexp2(total, sums))
 
 
 def _tiles(n_rows: int, pairs: _Pairs) -> Iterator[_Tile]:
-    """Tiles whose columns are of one class, and their rows too if they stand for their mirror images.
+    """Tiles whose columns are of one class, and their rows too if they stand for their transposes.
 
-    A mirror image saves the sums over pairs of particles; single particles have none. Small classes would
-    make such tiles too small.
+    Symmetry saves sums over pairs of particles, so it does not pay for single particles, nor for classes so
+    small that the tiles would be.
     """
     entries = pairs.entries()
     side = math.isqrt(entries)
