@@ -274,6 +274,8 @@ def _growth(points: Sequence[Record], document: Path) -> list[str]:
 
 def _plot(frame: pd.DataFrame, field: str, label: str, path: Path) -> None:
     """A panel a letter, a line a curve, both axes logarithmic."""
+    from matplotlib.ticker import LogLocator
+
     sweeps = frame["sweep"].unique()
     figure = new_figure(3.2 * len(sweeps), 3.4, layout="constrained")
     panels = figure.subplots(1, len(sweeps), squeeze=False, sharey=True)[0]
@@ -288,6 +290,8 @@ def _plot(frame: pd.DataFrame, field: str, label: str, path: Path) -> None:
         panel.minorticks_off()
         tidy_axes(panel)
     panels[0].set_ylabel(label)
+    panels[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panels[0].yaxis.set_major_formatter("{x:g}")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     make_folder(path.parent)
