@@ -7,6 +7,7 @@ import json
 import os
 import pkgutil
 import platform
+import shlex
 import statistics
 import subprocess
 import sys
@@ -67,7 +68,7 @@ def command_line(arguments: argparse.Namespace) -> str:
             words.append(",".join(map(str, value)))
         elif value is not True:
             words += map(str, value if isinstance(value, list) else [value])
-    return " ".join(words)
+    return shlex.join(words)
 
 
 def environment(device: str = "cpu") -> dict[str, Any]:

@@ -21,6 +21,8 @@ from pnca_studies.reports.style import new_figure, styles_for, tidy_axes
 from records import Record, Reference, Results, Target, read_results
 
 TEMPLATE = Path(__file__).with_name("performance.template.md")
+#: Rows of the first table: a record, and the one it is put beside, by default its own first reference.
+SUMMARY = Path(__file__).with_name("performance.summary.csv")
 #: Characters of a note beside the name; a longer one stands below the table.
 _LONGEST_NOTE = 60
 _VERDICTS = {True: "met", False: "not met", None: "cannot be said"}
@@ -31,35 +33,6 @@ _RENAMED = {
     "recording the step, once a fit": "capturing the step, once a fit",
     "each step started from Python": "each step launched from Python",
 }
-
-
-class Row(NamedTuple):
-    """A row of the summary: its words, the record that has its time, and the record it is put beside."""
-
-    task: str
-    benchmark: str
-    record: str
-    n: int | None
-    beside: str = ""  # by default the record's first alternative
-    is_prediction: bool = False  # the time is the one in the note of the fit
-
-
-_FOLDS = "PNCAClassifier(): ten particles and five folds of five in one program"
-_FEATURES, _NEIGHBOURS = "positive features", "k nearest neighbours (scikit-learn), 2 threads"
-SUMMARY = (
-    Row("default fit, 100 rows of 784 columns", "small_fits", "PNCAClassifier(), rows of 784: fit", 100),
-    Row("paper's PNCA, 100 rows: fit", "small_fits", "PNCA (paper), fit", 100),
-    Row("the same and 1,000 predictions", "small_fits", "PNCA (paper), fit and 1,000 predictions", 100),
-    Row("paper's ensemble, 100 rows: fit", "small_fits", "Ensemble (paper), fit, beside a loop", 100),
-    Row("fit of 1,000 images, positive features", "positive_kernel", f"MNIST, {_FEATURES}", 1000),
-    Row("fit of 60,000 images, positive features", "positive_kernel", f"MNIST, {_FEATURES}", 60_000),
-    Row("predictions, 1,000 training rows", "scoring", "PNCA, one process, 2 threads", 1000, _NEIGHBOURS),
-    Row("import", "importing", "from pnca import PNCAClassifier, beyond torch", None),
-    Row("default fit, 100 rows of 784 columns", "gpu_small", _FOLDS, 100),
-    Row("paper's PNCA, 100 rows: fit", "gpu_small", "PNCA (paper), 100 epochs: fit", 100),
-    Row("default fit, 60,000 images, exact kernel", "mnist_scale", "default", 60_000, _FEATURES),
-    Row("10,000 predictions of that model", "mnist_scale", "default", 60_000, _FEATURES, is_prediction=True),
-)
 
 
 def write_report(folder: Path, document: Path) -> Path:
@@ -98,42 +71,35 @@ def read_folder(folder: Path, names: Sequence[str]) -> dict[str, list[Results]]:
 
 
 def summary(found: Mapping[str, Sequence[Results]]) -> pd.DataFrame:
-    """The costs that matter most, each beside its first alternative or another record of the same run."""
-    rows = [
-        _summary_row(row, record, result)
-        for row in SUMMARY
-        for result in found.get(row.benchmark, ())
-        for record in result.records
-        if (record.name, record.n) == (row.record, row.n)
-    ]
+    """The costs that matter most, each beside a reference or another record of the same run."""
+    rows = []
+    for task, benchmark, name, n, beside in pd.read_csv(SUMMARY, sep=";", dtype=str).fillna("").to_numpy():
+        for result in found.get(benchmark, ()):
+            records = [*result.records, *filter(None, map(_predictions, result.records))]
+            known = {record.name: record for record in records if str(record.n or "") == n}
+            if name in known:
+                machine = result.environment.get("gpu") or f"{result.environment.get('cores')} CPU cores"
+                rows.append([task, machine, *_summary_cells(known[name], known.get(beside))])
     return pd.DataFrame(rows, columns=["task", "machine", "baseline", "pnca", "baseline takes", "ratio"])
 
 
-def _summary_row(row: Row, record: Record, result: Results) -> list[str]:
-    others = [other for other in result.records if (other.name, other.n) == (row.beside, row.n)]
-    if row.is_prediction:
-        record, *others = map(_of_predictions, (record, *others))
-    beside = [Reference(name=other.name, seconds=other.seconds, value=other.value) for other in others]
-    beside += [
-        *record.alternatives,
-        *(replace(floor, name=f"floor: {floor.name}") for floor in record.floors),
-    ]
-    record = replace(record, alternatives=beside, low=None)
-    machine = result.environment.get("gpu") or f"{result.environment.get('cores')} CPU cores"
-    return [
-        row.task,
-        machine,
-        beside[0].name if beside else NOTHING,
-        measured(record),
-        amount_of(beside[0], record) if beside else NOTHING,
-        three_digits(record.speedup()),
-    ]
+def _summary_cells(record: Record, other: Record | None) -> list[str]:
+    floors = [replace(floor, name=f"floor: {floor.name}") for floor in record.floors]
+    references = [*record.alternatives, *floors]
+    if other is not None:
+        name = other.name.removeprefix("predictions: ")
+        references = [Reference(name=name, seconds=other.seconds, value=other.value)]
+    record = replace(record, alternatives=references, low=None)
+    if not references:
+        return [NOTHING, measured(record), NOTHING, NOTHING]
+    amount = amount_of(references[0], record)
+    return [references[0].name, measured(record), amount, three_digits(record.speedup())]
 
 
-def _of_predictions(record: Record) -> Record:
+def _predictions(record: Record) -> Record | None:
     """The predictions that the note of a fit tells about."""
     told = re.search(r"predictions in (\S+) s", record.note)
-    return replace(record, seconds=float(told[1]) if told else None, value=None)
+    return Record(name=f"predictions: {record.name}", n=record.n, seconds=float(told[1])) if told else None
 
 
 def markdown(table: pd.DataFrame, n_names: int = 1) -> str:
@@ -249,8 +215,9 @@ def _provenance(result: Results) -> str:
         about.get("note", ""),
     ]
     toy = " **Toy sizes: not a measurement.**" if about.get("is_tiny") else ""
-    command = f"python benchmarks/{result.benchmark}.py {about.get('options', '')}".strip()
-    return f"*`{command}`: {'; '.join(filter(None, parts))}.*{toy}"
+    name, options = result.benchmark, about.get("options", "")
+    command = f"python benchmarks/{name}.py {options} --out benchmarks/results/{name}.json"
+    return f"*`{command.replace('  ', ' ')}`: {'; '.join(filter(None, parts))}.*{toy}"
 
 
 def _growth(points: Sequence[Record], document: Path) -> list[str]:

@@ -94,34 +94,32 @@ def test_report__says_which_command_and_machine_made_a_table(tmp_path):
     about = {"gpu": "Chip", "note": "before", "options": "--repeats 7 --no-flex"}
     write(tmp_path, "gpu_masses", Record(name="here", seconds=1.0), about=about)
     text = write_report(tmp_path, tmp_path / "performance.md").read_text()
-    assert "*`python benchmarks/gpu_masses.py --repeats 7 --no-flex`: Chip; before.*" in text
+    command = "python benchmarks/gpu_masses.py --repeats 7 --no-flex --out benchmarks/results/gpu_masses.json"
+    assert f"*`{command}`: Chip; before.*" in text
 
 
 def test_summary__puts_each_cost_beside_a_baseline_of_its_run(tmp_path):
     note = "{} epochs; 10,000 predictions in {} s"
-    rows = {row.task: row for row in SUMMARY}
-    default = rows["default fit, 60,000 images, exact kernel"]
     write(
         tmp_path,
         "mnist_scale",
         Record(name="default", n=60_000, seconds=30.0, note=note.format(20, "1.2")),
-        Record(name=default.beside, n=60_000, seconds=6.0, note=note.format(5, "0.3")),
+        Record(name="positive features", n=60_000, seconds=6.0, note=note.format(5, "0.3")),
         about={"gpu": "Chip"},
     )
     write(tmp_path, "small_fits", replace(fit(2.0), name="PNCA (paper), fit", n=100, alternatives=()))
     text = write_report(tmp_path, tmp_path / "performance.md").read_text()
-    for line in (
+    assert re.findall(r"^\| .* \|$", text, flags=re.MULTILINE)[1:4] == [
         "| paper's PNCA, 100 rows: fit | 2 CPU cores | floor: products | 2.00 s | 1.00 s | .500 |",
         "| default fit, 60,000 images, exact kernel | Chip | positive features | 30.0 s | 6.00 s | .200 |",
         "| 10,000 predictions of that model | Chip | positive features | 1.20 s | 300 ms | .250 |",
-    ):
-        assert line in text
-    assert text.count("| import |") == 0
+    ]
 
 
 def test_summary__finds_its_rows_in_the_stored_results(tmp_path):
     text = write_report(STORED, tmp_path / "performance.md").read_text()
-    assert all(f"\n| {row.task} | " in text for row in SUMMARY)
+    tasks = [line.split(";")[0] for line in SUMMARY.read_text(encoding="utf-8").splitlines()[1:]]
+    assert re.findall(r"^\| (.*?) \|", text, flags=re.MULTILINE)[1 : 1 + len(tasks)] == tasks
     assert "{{" not in text
     assert "Not measured" not in text
 

@@ -1,6 +1,7 @@
 """Every benchmark runs at toy size and writes records that can be read; no time is asserted."""
 
 import pkgutil
+import shlex
 import warnings
 from types import SimpleNamespace
 
@@ -66,7 +67,7 @@ def test_small_fits__has_floors_with_and_without_kappa(tmp_path):
 
 def test_gpu_small__compares_stacked_folds_with_single_fits(tmp_path):
     results = run(gpu_small, tmp_path, "--device", "cpu")
-    assert results.records[0].alternatives[0].name == "each step started from Python"
+    assert results.records[0].alternatives[0].name == "each step launched from Python"
     assert results.records[-1].speedup() > 0
 
 
@@ -89,6 +90,16 @@ def test_gpu_masses__exact_gradient_is_that_of_the_whole_kernel(case):
     assert 0 < record.value < 1e-5
     assert record.value == record.alternatives[0].value
     assert problem.error(2 * problem.gradient(problem.whole_kernel())) == pytest.approx(1, abs=1e-4)
+
+
+def test_gpu_masses__measures_every_case(monkeypatch):
+    """With the whole kernel in the place of the fused ones, which need a GPU."""
+    monkeypatch.setattr(gpu_masses.Problem, "fused", gpu_masses.Problem.whole_kernel)
+    chosen = SimpleNamespace(tiny=True, repeats=1, device="cpu", no_flex=True)
+    (alone,), (beside,) = gpu_masses._measure_all(chosen, {})
+    assert alone.note.startswith("forward alone ")
+    assert [reference.name for reference in beside.alternatives] == ["whole kernel in torch"]
+    assert beside.speedup() > 0
 
 
 def test_gpu_masses__attention_gives_the_same_masses():
@@ -320,12 +331,12 @@ def test_environment__names_machine_versions_and_threads():
 def test_command_line__repeats_the_run():
     options = parser("What it does.", repeats=3)
     options.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), default=(1, 2))
-    options.add_argument("--kernels", nargs="*", default=["exact", "positive"])
+    options.add_argument("--kernels", nargs="*", default=["exact, cross", "positive"])
     options.add_argument("--no-flex", action="store_true")
     chosen = options.parse_args(["--out", "there.json", "--no-flex", "--device", "cuda"])
     line = command_line(chosen)
-    assert line == "--repeats 3 --device cuda --sizes 1,2 --kernels exact positive --no-flex"
-    assert options.parse_args(["--out", "there.json", *line.split()]) == chosen
+    assert line == "--repeats 3 --device cuda --sizes 1,2 --kernels 'exact, cross' positive --no-flex"
+    assert options.parse_args(["--out", "there.json", *shlex.split(line)]) == chosen
 
 
 def test_inputs__of_two_seeds_share_their_classes():
