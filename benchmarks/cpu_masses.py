@@ -5,36 +5,39 @@ The embeddings are given; every contender computes a leave-one-out objective and
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 import torch
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from torch import Tensor
 
-from measuring import finish, interleaved, limited_threads, median, parser, spread
+from measuring import (
+    finish,
+    in_fresh_process,
+    interleaved,
+    limited_threads,
+    median,
+    parser,
+    process_memory,
+    spread,
+)
 from pnca import accelerated
-from pnca.maths.kernels import log_expected_kernel, log_latent_kernel
-from pnca.maths.neighbours import class_log_masses, leave_one_out
+from problems import N_CLASSES, answering, make_embeddings, whole_kernel
 from records import Record, Reference, Target
 
-N_CLASSES, D = 10, 10
-THREADS = (1, 2)
+D = 10
 _SCIKIT_LEARN, _KEOPS = "scikit-learn's NCA", "KeOps"
 _WITHIN = Target(text="at most 4 GiB", quantity="memory_gib", at_most=4.0)
 
 
-def problem(n: int, m: int, d: int = D) -> tuple[Tensor, Tensor]:
-    """Particles (m, n, d) around the centres of their classes, and labels (n,)."""
-    draw = torch.Generator().manual_seed(0)
-    labels = torch.randint(N_CLASSES, (n,), generator=draw)
-    centres = 1.5 * torch.randn(N_CLASSES, d, generator=draw)
-    points = centres[labels] + 0.5 * torch.randn(n, d, generator=draw)
-    return points + 0.5 * torch.randn(m, n, d, generator=draw), labels
+def problem(n: int, m: int) -> tuple[Tensor, Tensor]:
+    """Particles (m, n, d) and labels (n,)."""
+    return make_embeddings(n, m, D, torch.Generator().manual_seed(0))
 
 
 def loss_and_gradient(z: Tensor, labels: Tensor, log_masses: Callable[[Tensor], Tensor]) -> Tensor:
@@ -45,24 +48,18 @@ def loss_and_gradient(z: Tensor, labels: Tensor, log_masses: Callable[[Tensor], 
     return torch.autograd.grad((masses.logsumexp(dim=2) - own).sum(), z)[0]
 
 
-def tiles(z: Tensor, labels: Tensor, answers: Sequence[slice]) -> Callable[[], Tensor]:
+def in_tiles(z: Tensor, labels: Tensor, answers: Sequence[slice]) -> Callable[[], Tensor]:
     """What is measured."""
-    return lambda: loss_and_gradient(
-        z,
-        labels,
-        lambda a: accelerated.class_log_masses(a, a, labels, N_CLASSES, 1.0, answers, leave_one_out=True),
-    )
-
-
-def whole_kernel(z: Tensor, labels: Tensor, answers: Sequence[slice]) -> Callable[[], Tensor]:
-    """The path of small data."""
 
     def log_masses(a: Tensor) -> Tensor:
-        is_shared = len(answers) == len(a)
-        log_kernel = log_latent_kernel(a, a, 1.0) if is_shared else log_expected_kernel(a, a, 1.0)[None]
-        return class_log_masses(leave_one_out(log_kernel), labels, N_CLASSES)
+        return accelerated.class_log_masses(a, a, labels, N_CLASSES, 1.0, answers, leave_one_out=True)
 
     return lambda: loss_and_gradient(z, labels, log_masses)
+
+
+def at_once(z: Tensor, labels: Tensor, answers: Sequence[slice]) -> Callable[[], Tensor]:
+    """By the whole kernel, as small data are computed."""
+    return lambda: loss_and_gradient(z, labels, lambda a: whole_kernel(a, labels, answers, 1.0))
 
 
 def scikit_learn(z: Tensor, labels: Tensor, dtype: type) -> Callable[[], object]:
@@ -79,19 +76,7 @@ def scikit_learn(z: Tensor, labels: Tensor, dtype: type) -> Callable[[], object]
 
 
 def keops(z: Tensor, labels: Tensor, *, by_class: bool) -> Callable[[], Tensor]:
-    """The same objective from lazy tensors.
-
-    Parameters
-    ----------
-    z, labels : Tensor
-        Of :func:`problem`, one particle.
-    by_class : bool
-        Whether to sum the masses of all classes, or of all points and of the own class.
-
-    Returns
-    -------
-    callable
-    """
+    """The same objective of one particle from lazy tensors, by sums over classes or over points."""
     from pykeops.torch import LazyTensor
 
     one_hot = torch.nn.functional.one_hot(labels, N_CLASSES).float()
@@ -115,60 +100,35 @@ def keops(z: Tensor, labels: Tensor, *, by_class: bool) -> Callable[[], Tensor]:
 
 def in_turn(
     tasks: Mapping[str, Callable[[], object]], n_threads: int, repeats: int
-) -> dict[str, list[float]]:
-    """Time tasks in turn, with so many threads."""
+) -> tuple[dict[str, object], list[Reference]]:
+    """Time tasks in turn with so many threads: the spread of the first, and the others as references."""
     for task in tasks.values():  # a first time loads libraries, whose threads are limited then
         task()
     with limited_threads(n_threads):
-        return interleaved(tasks, repeats, warm_up=0)
+        taken = interleaved(tasks, repeats, warm_up=0)
+    first, *others = taken
+    return spread(taken[first]), [Reference(name=name, seconds=median(taken[name])) for name in others]
 
 
 def measure_one_particle(n: int, n_threads: int, repeats: int, *, use_keops: bool) -> Record:
-    """Time the tiles of one particle, and what others have for that.
-
-    Parameters
-    ----------
-    n : int
-        Points.
-    n_threads : int
-        Threads of all.
-    repeats : int
-        Rounds.
-    use_keops : bool
-        Whether it is there.
-
-    Returns
-    -------
-    Record
-        Its targets are about the faster of the two ways with scikit-learn, and with KeOps.
-    """
+    """Time the tiles of one particle; the targets are about the faster way of scikit-learn and of KeOps."""
     z, labels = problem(n, 1)
-    one = [slice(0, 1)]
+    one = answering(1, is_shared=True)
     tasks: dict[str, Callable[[], object]] = {
-        "tiles": tiles(z, labels, one),
-        "the same in float64": tiles(z.double(), labels, one),
+        "tiles": in_tiles(z, labels, one),
+        "the same in float64": in_tiles(z.double(), labels, one),
         f"{_SCIKIT_LEARN}, float32": scikit_learn(z, labels, np.float32),
         f"{_SCIKIT_LEARN}, float64": scikit_learn(z, labels, np.float64),
     }
     if use_keops:
         tasks[f"{_KEOPS}, two sums"] = keops(z, labels, by_class=False)
         tasks[f"{_KEOPS}, masses of classes"] = keops(z, labels, by_class=True)
-    taken = in_turn(tasks, n_threads, repeats)
-    ours, *others = taken
-    alternatives = tuple(Reference(name=name, seconds=median(taken[name])) for name in others)
-    return Record(
-        name=f"tiles, one particle, {_threads(n_threads)}",
-        n=n,
-        m=1,
-        d=D,
-        c=N_CLASSES,
-        **spread(taken[ours]),
-        alternatives=alternatives,
-        targets=(_as_fast_as(_SCIKIT_LEARN, alternatives), _as_fast_as(_KEOPS, alternatives)),
-    )
+    ours, others = in_turn(tasks, n_threads, repeats)
+    targets = [as_fast_as(_SCIKIT_LEARN, others), as_fast_as(_KEOPS, others)]
+    return _record("one particle", n, 1, n_threads, **ours, alternatives=others, targets=targets)
 
 
-def _as_fast_as(name: str, alternatives: Sequence[Reference]) -> Target:
+def as_fast_as(name: str, alternatives: Sequence[Reference]) -> Target:
     """The target to be as fast as the fastest alternative of a name; undecided if there is none."""
     own = [reference for reference in alternatives if reference.name.startswith(name)]
     fastest = min(own, key=lambda reference: reference.seconds or 0.0).name if own else name
@@ -176,87 +136,42 @@ def _as_fast_as(name: str, alternatives: Sequence[Reference]) -> Target:
 
 
 def measure_beside_whole_kernel(n: int, n_threads: int, repeats: int, kind: str) -> Record:
-    """Time tiles and the whole kernel.
-
-    Parameters
-    ----------
-    n : int
-        Points.
-    n_threads : int
-        Threads of both.
-    repeats : int
-        Rounds.
-    kind : str
-        ``"one particle"``, ``"shared"`` or ``"cross"``.
-
-    Returns
-    -------
-    Record
-    """
+    """Time tiles and the whole kernel: of one particle, of ten each on its own, or of all their pairs."""
     m = 1 if kind == "one particle" else 10
-    answers = [slice(0, m)] if kind == "cross" else [slice(row, row + 1) for row in range(m)]
     z, labels = problem(n, m)
-    tasks = {"tiles": tiles(z, labels, answers), "whole kernel": whole_kernel(z, labels, answers)}
-    taken = in_turn(tasks, n_threads, repeats)
-    return Record(
-        name=f"tiles, {kind}, {_threads(n_threads)}",
-        n=n,
-        m=m,
-        d=D,
-        c=N_CLASSES,
-        **spread(taken["tiles"]),
-        alternatives=(Reference(name="the whole kernel", seconds=median(taken["whole kernel"])),),
-    )
+    answers = answering(m, is_shared=kind != "cross")
+    tasks = {"tiles": in_tiles(z, labels, answers), "the whole kernel": at_once(z, labels, answers)}
+    ours, others = in_turn(tasks, n_threads, repeats)
+    return _record(kind, n, m, n_threads, **ours, alternatives=others)
 
 
 def measure_alone(n: int, n_threads: int) -> Record:
     """Time all pairs of ten particles in a process of its own, so that its peak memory is its own."""
-    command = [sys.executable, __file__, "--alone", str(n), str(n_threads)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(said.stdout.splitlines()[-1])
-    return Record(
-        name=f"tiles, cross, {_threads(n_threads)}, in a process of its own",
-        n=n,
-        m=10,
-        d=D,
-        c=N_CLASSES,
-        seconds=found["seconds"],
-        memory_gib=found["peak"],
-        targets=(_WITHIN,),
-        note=(
-            f"memory of the whole process, {1024 * (found['peak'] - found['before']):.0f} MiB more than "
-            f"before the call; {found['cpu'] / found['seconds']:.2f} cores busy"
-        ),
+    found = in_fresh_process(__file__, "--alone", n, n_threads)
+    note = (
+        f"memory of the whole process, {1024 * (found['peak'] - found['before']):.0f} MiB more than "
+        f"before the call; {found['cpu'] / found['seconds']:.2f} cores busy"
     )
+    record = _record(
+        "cross", n, 10, n_threads, ", in a process of its own", seconds=found["seconds"], note=note
+    )
+    return replace(record, memory_gib=found["peak"], targets=(_WITHIN,))
 
 
 def run_alone(n: int, n_threads: int) -> dict[str, float]:
     """What the new process does: seconds by the clock and of the processor, GiB before and at the peak."""
     torch.set_num_threads(n_threads)
-    run = tiles(*problem(n, 10), [slice(0, 10)])
-    before, start, cpu = peak_gib(), time.perf_counter(), time.process_time()
+    run = in_tiles(*problem(n, 10), answering(10, is_shared=False))
+    before, start, cpu = process_memory("VmHWM"), time.perf_counter(), time.process_time()
     run()
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    return {"seconds": seconds, "cpu": cpu, "before": before, "peak": peak_gib()}
+    gib = {"before": before / 2**30, "peak": process_memory("VmHWM") / 2**30}
+    return {"seconds": seconds, "cpu": cpu, **gib}
 
 
-def peak_gib() -> float:
-    """Largest memory of this process so far; getrusage would count that of its parent."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
-    return int(line.split()[1]) / 2**20
-
-
-def has_keops() -> bool:
-    """Whether KeOps can be imported."""
-    try:
-        import pykeops.torch  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
-def _threads(n_threads: int) -> str:
-    return f"{n_threads} thread{'s' if n_threads > 1 else ''}"
+def _record(kind: str, n: int, m: int, n_threads: int, where: str = "", **figures: object) -> Record:
+    name = f"tiles, {kind}, {n_threads} thread{'s' if n_threads > 1 else ''}{where}"
+    return Record(name=name, n=n, m=m, d=D, c=N_CLASSES, **figures)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -264,26 +179,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser(__doc__, repeats=3)
     options.add_argument("--n", type=int, default=10_000, help="Points of the largest problems.")
     chosen = options.parse_args(arguments)
-    skipped = [] if has_keops() else [{"name": _KEOPS, "reason": "pykeops is not installed"}]
+    skipped = {} if find_spec("pykeops") else {_KEOPS: "pykeops is not installed"}
     finish(chosen, "cpu_masses", _measure_all(chosen, use_keops=not skipped), skipped)
 
 
 def _measure_all(chosen: argparse.Namespace, *, use_keops: bool) -> Iterator[list[Record]]:
     n, repeats = (200, 1) if chosen.tiny else (chosen.n, chosen.repeats)
-    threads = (chosen.threads,) if chosen.threads else THREADS[:1] if chosen.tiny else THREADS
+    threads = (chosen.threads,) if chosen.threads else (1,) if chosen.tiny else (1, 2)
     for n_threads in threads:
         yield [measure_one_particle(n, n_threads, repeats, use_keops=use_keops)]
         yield [measure_alone(n, n_threads)]
     # Sizes at which the whole kernel fits into the memory of a small machine.
-    sizes = {
-        "one particle": (n // 20, n // 10, n // 5),
-        "shared": (n // 20, n // 10),
-        "cross": (n // 20, n // 10),
-    }
+    shares = {"one particle": (20, 10, 5), "shared": (20, 10), "cross": (20, 10)}
     for n_threads in threads:
-        for kind, fitting in sizes.items():
-            for size in fitting:
-                yield [measure_beside_whole_kernel(size, n_threads, repeats, kind)]
+        for kind, divisors in shares.items():
+            for divisor in divisors:
+                yield [measure_beside_whole_kernel(n // divisor, n_threads, repeats, kind)]
 
 
 if __name__ == "__main__":

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from measuring import finish, interleaved, median, parser, spread, synchronise
+from measuring import NO_GPU, PeakMemory, finish, interleaved, is_cuda, median, parser, spread
 from pnca.accelerated.masses import fused_class_log_masses
 from pnca.accelerated.problem import InputFactor, MassProblem
-from pnca.maths.kernels import log_expected_kernel, log_input_factor, log_latent_kernel
-from pnca.maths.neighbours import class_log_masses, leave_one_out
+from pnca.maths.kernels import log_input_factor
+from problems import N_CLASSES, answering, make_embeddings, whole_kernel
 from records import Record, Reference, Target
 
-N_CLASSES, BANDWIDTH, D = 10, 2.0, 10
+BANDWIDTH, D = 2.0, 10
 #: Rows of the gradient that are compared with float64.
 N_ROWS = 64
 #: Columns of queries, keys and values as attention has them: a power of two that holds d + 2 and the classes.
@@ -37,23 +37,13 @@ _TARGETS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Sizes of a problem.
-
-    Attributes
-    ----------
-    n, m, d : int
-        Points, particles, latent dimensions.
-    p : int
-        Columns of the inputs whose distance shrinks the kernel; 0 for none.
-    is_shared : bool
-        Whether each particle answers on its own, not all pairs of them together.
-    """
+    """Sizes of a problem."""
 
     n: int
     m: int = 10
     d: int = D
-    p: int = 0
-    is_shared: bool = False
+    p: int = 0  # columns of the inputs whose distance shrinks the kernel
+    is_shared: bool = False  # each particle answers on its own, not all pairs of them together
 
     @property
     def name(self) -> str:
@@ -77,35 +67,21 @@ LARGE = (
 )
 #: Compared with the whole kernel, and the last of them with attention.
 SMALL = (
-    Case(n=250, is_shared=True),
-    Case(n=1000, is_shared=True),
-    Case(n=4000, is_shared=True),
-    Case(n=250),
-    Case(n=1000),
-    Case(n=2000),
+    *(Case(n=n, is_shared=True) for n in (250, 1000, 4000)),
+    *(Case(n=n) for n in (250, 1000, 2000)),
 )
 
 
 class Problem:
-    """Points around the centres of their classes, and the slopes of a loss that is linear in the masses.
-
-    Parameters
-    ----------
-    case : Case
-        Its sizes.
-    device : str
-        Where it is.
-    """
+    """Points around the centres of their classes, and the slopes of a loss that is linear in the masses."""
 
     def __init__(self, case: Case, device: str = "cuda") -> None:
         n, m, d = case.n, case.m, case.d
         draw = torch.Generator(device).manual_seed(n + m + d)
-        self.labels = torch.randint(N_CLASSES, (n,), generator=draw, device=device)
-        centres = 1.5 * torch.randn(N_CLASSES, d, generator=draw, device=device)
-        z = centres[self.labels] + 0.5 * torch.randn(n, d, generator=draw, device=device)
-        self.z = (z + 0.5 * torch.randn(m, n, d, generator=draw, device=device)).requires_grad_()
+        z, self.labels = make_embeddings(n, m, d, draw)
+        self.z = z.requires_grad_()
         self.bandwidth = BANDWIDTH * d / D
-        self.answers = [slice(row, row + 1) for row in range(m)] if case.is_shared else [slice(0, m)]
+        self.answers = answering(m, is_shared=case.is_shared)
         self.slopes = torch.randn(len(self.answers), n, N_CLASSES, generator=draw, device=device)
         self.factor = None
         if case.p:
@@ -118,14 +94,8 @@ class Problem:
         return fused_class_log_masses(MassProblem(*fields, leave_one_out=True, input_factor=self.factor))
 
     def whole_kernel(self) -> Tensor:
-        """Log masses by the path of small data."""
-        if len(self.answers) == len(self.z):
-            log_kernel = log_latent_kernel(self.z, self.z, self.bandwidth)
-        else:
-            log_kernel = log_expected_kernel(self.z, self.z, self.bandwidth, max_pairs=2**28)[None]
-        if self.factor is not None:
-            log_kernel = log_kernel + log_input_factor(*self.factor)
-        return class_log_masses(leave_one_out(log_kernel), self.labels, N_CLASSES)
+        """Log masses as small data are computed."""
+        return whole_kernel(self.z, self.labels, self.answers, self.bandwidth, self.factor, max_pairs=2**28)
 
     def gradient(self, log_masses: Tensor) -> Tensor:
         """Gradient of the loss, from the log masses."""
@@ -162,19 +132,9 @@ class Problem:
 
 
 def attention_masses(problem: Problem, attention: Callable[..., tuple[Tensor, Tensor]]) -> Tensor:
-    """Masses of the expected kernel as attention: scores are log kernels, values classes.
+    """Masses (n, c) of the expected kernel as attention: scores are log kernels, values classes.
 
-    Parameters
-    ----------
-    problem : Problem
-        Not shared, without inputs.
-    attention : callable
-        ``flex_attention``, compiled or not.
-
-    Returns
-    -------
-    Tensor of shape (n, c)
-        What attention gives, times the exponential of its log normaliser.
+    What attention gives is multiplied by the exponential of its log normaliser.
     """
     z, (m, n, d) = problem.z, problem.z.shape
     points = z.flatten(0, 1)
@@ -206,50 +166,20 @@ def by_attention(problem: Problem) -> Callable[[], Tensor]:
     return run
 
 
-def peak_memory(run: Callable[[], Tensor], device: str) -> tuple[Tensor, float | None]:
-    """Run once; return the result and the GiB that it needed beyond what was held before, on a GPU."""
-    if not device.startswith("cuda"):
-        return run(), None
-    synchronise(device)
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    result = run()
-    synchronise(device)
-    return result, (torch.cuda.max_memory_allocated() - before) / 2**30
-
-
 def measure(
     case: Case, ways: Mapping[str, Callable[[], Tensor]], problem: Problem, repeats: int, device: str
 ) -> Record:
-    """Time the gradient in several ways, with its memory and its error.
-
-    Parameters
-    ----------
-    case : Case
-        The sizes.
-    ways : mapping of str to callable
-        Each returns the gradient; the first is the one under test.
-    problem : Problem
-        Of these sizes.
-    repeats : int
-        Rounds.
-    device : str
-        Where.
-
-    Returns
-    -------
-    Record
-        Its value is the relative error of the gradient.
-    """
+    """Time the gradient in several ways, the first of which is under test, with its memory and its error."""
     memory, error = {}, {}
     for name, way in ways.items():
         way()  # compiles
-        gradient, memory[name] = peak_memory(way, device)
+        peak = PeakMemory(device)
+        gradient = way()
+        memory[name] = peak.gib() if is_cuda(device) else None
         error[name] = problem.error(gradient)
         del gradient
     taken = interleaved(ways, repeats, device=device)
     ours, *others = ways
-    targets = _TARGETS if case == ASKED else ()
     return Record(
         name=case.name,
         n=case.n,
@@ -261,12 +191,12 @@ def measure(
         memory_gib=memory[ours],
         value=error[ours],
         unit="gradient error",
-        alternatives=tuple(
+        alternatives=[
             Reference(name=name, seconds=median(taken[name]), memory_gib=memory[name], value=error[name])
             for name in others
-        ),
+        ],
         floors=(_EXPONENTIALS,) if case == ASKED else (),
-        targets=targets,
+        targets=_TARGETS if case == ASKED else (),
     )
 
 
@@ -284,27 +214,9 @@ def measure_alone(case: Case, repeats: int, device: str) -> Record:
 
 
 def measure_beside(
-    case: Case, repeats: int, device: str, skipped: list[dict[str, str]], *, use_attention: bool
+    case: Case, repeats: int, device: str, skipped: dict[str, str], *, use_attention: bool
 ) -> Record:
-    """Measure the fused kernels, the whole kernel and, if asked for, attention, in turn.
-
-    Parameters
-    ----------
-    case : Case
-        The sizes.
-    repeats : int
-        Rounds.
-    device : str
-        Where.
-    skipped : list of dict
-        Takes the reason if attention did not run.
-    use_attention : bool
-        Whether to try it.
-
-    Returns
-    -------
-    Record
-    """
+    """Measure the fused kernels, the whole kernel and, if asked for, attention, in turn."""
     problem = Problem(case, device)
     ways: dict[str, Callable[[], Tensor]] = {
         "fused": lambda: problem.gradient(problem.fused()),
@@ -316,24 +228,23 @@ def measure_beside(
             attention()
             ways["flex_attention"] = attention
         except Exception as error:  # whatever the compiler does not know
-            skipped.append({"name": "flex_attention", "reason": f"{type(error).__name__}: {error}"[:300]})
+            skipped["flex_attention"] = f"{type(error).__name__}: {error}"[:300]
     return measure(case, ways, problem, repeats, device)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
-    options = parser(__doc__)
-    options.set_defaults(device="cuda")
+    options = parser(__doc__, device="cuda")
     options.add_argument("--no-flex", action="store_true", help="Leave flex_attention out: it compiles.")
     chosen = options.parse_args(arguments)
-    if not torch.cuda.is_available():
-        finish(chosen, "gpu_masses", [], [{"name": "fused kernels", "reason": "no CUDA device here"}])
-        return
-    skipped: list[dict[str, str]] = []  # filled while measuring
-    finish(chosen, "gpu_masses", _measure_all(chosen, skipped), skipped)
+    skipped: dict[str, str] = {}  # filled while measuring
+    if torch.cuda.is_available():
+        finish(chosen, "gpu_masses", _measure_all(chosen, skipped), skipped)
+    else:
+        finish(chosen, "gpu_masses", [], {"fused kernels": NO_GPU})
 
 
-def _measure_all(chosen: argparse.Namespace, skipped: list[dict[str, str]]) -> Iterator[list[Record]]:
+def _measure_all(chosen: argparse.Namespace, skipped: dict[str, str]) -> Iterator[list[Record]]:
     large, small, repeats = (LARGE, SMALL, chosen.repeats)
     if chosen.tiny:
         large, small, repeats = (Case(n=500),), (Case(n=250),), 1

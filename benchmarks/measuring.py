@@ -1,66 +1,64 @@
-"""Taking times: the machine, interleaved repetitions, medians, and inputs to run on."""
+"""What the benchmarks share: options, the machine, clocks, peak memory, and how results are written."""
 
 import argparse
+import ctypes
+import gc
+import json
 import os
+import pkgutil
 import platform
+import shlex
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from records import Record, Results
 
-#: Columns of an MNIST image.
-COLUMNS = 784
+#: What is timed or replaced inside the library: the one place to change when a name there moves.
+INSIDE = {
+    "training": "pnca.estimators.base.train",
+    "epoch": "pnca.training.loop.Run.advance",
+    "step": "pnca.training.loop.Step.take",
+    "capture": "pnca.training.graphs.CudaGraphs.capture",
+    "captured step": "pnca.training.graphs.CapturedStep",
+    "selection": "pnca.models.neighbours.choose",
+    "gather": "pnca.training.shards.ProcessShards.stack",
+    "sum": "pnca.training.shards.ProcessShards.sum_",
+}
+NO_GPU = "no CUDA device here"
 
 _PACKAGES = ("torch", "numpy", "scikit-learn", "scipy", "triton", "distributed", "pykeops")
+_GIB = 2**30
+
+median = statistics.median
 
 
-def parser(description: str | None, *, repeats: int = 5) -> argparse.ArgumentParser:
-    """The options that every benchmark has.
-
-    Parameters
-    ----------
-    description : str or None
-        The script's docstring.
-    repeats : int
-        Repetitions by default.
-
-    Returns
-    -------
-    argparse.ArgumentParser
-    """
+def parser(description: str | None, *, repeats: int = 5, device: str = "cpu") -> argparse.ArgumentParser:
+    """The options that every benchmark has."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--out", type=Path, required=True, help="Results file (JSON) to write.")
     made.add_argument("--repeats", type=int, default=repeats, help="Repetitions; medians are reported.")
-    made.add_argument("--device", default="cpu", help="cpu or cuda.")
+    made.add_argument("--device", default=device, help="cpu or cuda.")
     made.add_argument("--threads", type=int, help="Torch threads; by default as torch is set up.")
     made.add_argument("--tiny", action="store_true", help="Toy sizes: to see that the script works.")
     return made
 
 
 def command_line(arguments: argparse.Namespace) -> str:
-    """Options that repeat a run, those by default included; all but where its results go.
-
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of :func:`parser`.
-
-    Returns
-    -------
-    str
-    """
+    """Options that repeat a run, defaults included; all but where its results go."""
     words = []
     for name, value in vars(arguments).items():
         if name == "out" or value is None or value is False:
@@ -69,29 +67,16 @@ def command_line(arguments: argparse.Namespace) -> str:
         if isinstance(value, tuple):
             words.append(",".join(map(str, value)))
         elif value is not True:
-            words += [str(item) for item in (value if isinstance(value, list) else [value])]
-    return " ".join(words)
+            words += map(str, value if isinstance(value, list) else [value])
+    return shlex.join(words)
 
 
 def environment(device: str = "cpu") -> dict[str, Any]:
-    """Describe the machine, the versions and the moment.
-
-    Parameters
-    ----------
-    device : str
-        Where the benchmark runs.
-
-    Returns
-    -------
-    dict
-    """
-    found = {"python": platform.python_version()}
+    """Describe the machine, the versions and the moment."""
+    versions = {"python": platform.python_version()}
     for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    gpu = torch.cuda.get_device_name() if device.startswith("cuda") and torch.cuda.is_available() else None
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
     return {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "system": platform.platform(),
@@ -99,44 +84,27 @@ def environment(device: str = "cpu") -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "load_average": round(os.getloadavg()[0], 2),
-        "gpu": gpu,
-        "versions": found,
+        "gpu": torch.cuda.get_device_name() if is_cuda(device) and torch.cuda.is_available() else None,
+        "versions": versions,
         "commit": _commit(),
     }
+
+
+def is_cuda(device: str) -> bool:
+    """Whether a device is a GPU."""
+    return device.startswith("cuda")
 
 
 def interleaved(
     tasks: Mapping[str, Callable[[], object]], repeats: int, *, warm_up: int = 1, device: str = "cpu"
 ) -> dict[str, list[float]]:
-    """Time tasks in turn, so that what disturbs the machine disturbs all of them alike.
-
-    Parameters
-    ----------
-    tasks : mapping of str to callable
-        What to time; a task that returns a float has timed itself.
-    repeats : int
-        Rounds that count.
-    warm_up : int
-        Rounds before, which do not.
-    device : str
-        On ``"cuda"`` the clock stops when the GPU has finished.
-
-    Returns
-    -------
-    dict of str to list of float
-        Seconds of each round.
-    """
-    seconds: dict[str, list[float]] = {name: [] for name in tasks}
-    for round_ in range(warm_up + repeats):
-        for name, task in tasks.items():
-            taken = timed(task, device)
-            if round_ >= warm_up:
-                seconds[name].append(taken)
-    return seconds
+    """Seconds of each task, in turn, so that what disturbs the machine disturbs all of them alike."""
+    rounds = [{name: timed(task, device) for name, task in tasks.items()} for _ in range(warm_up + repeats)]
+    return {name: [taken[name] for taken in rounds[warm_up:]] for name in tasks}
 
 
 def timed(task: Callable[[], object], device: str = "cpu") -> float:
-    """Seconds that a task takes, or says that it took."""
+    """Seconds that a task takes, or says that it took by returning a float."""
     synchronise(device)
     start = time.perf_counter()
     own = task()
@@ -147,8 +115,34 @@ def timed(task: Callable[[], object], device: str = "cpu") -> float:
 
 def synchronise(device: str) -> None:
     """Wait for the GPU, where there is one."""
-    if device.startswith("cuda"):
+    if is_cuda(device):
         torch.cuda.synchronize()
+
+
+def replaced(name: str, wrap: Callable[[Any], Callable[..., Any]]) -> Any:
+    """Replace a part of the library by ``wrap(part)`` within a ``with`` block."""
+    return mock.patch(INSIDE[name], wrap(pkgutil.resolve_name(INSIDE[name])))
+
+
+@contextmanager
+def clocked(name: str, device: str = "cpu") -> Iterator[dict[str, list[float]]]:
+    """Time every call of a part of the library: ``wall`` seconds and those of the ``processor``."""
+    seconds: dict[str, list[float]] = {"wall": [], "processor": []}
+
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            synchronise(device)
+            wall, processor = time.perf_counter(), time.process_time()
+            result = function(*arguments, **options)
+            synchronise(device)
+            seconds["wall"].append(time.perf_counter() - wall)
+            seconds["processor"].append(time.process_time() - processor)
+            return result
+
+        return call
+
+    with replaced(name, wrap):
+        yield seconds
 
 
 @contextmanager
@@ -166,17 +160,50 @@ def limited_threads(n_threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+class PeakMemory:
+    """Peak memory from now on, beyond what is held now: of the GPU, or of this process (Linux)."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.is_cuda = is_cuda(device)
+        if self.is_cuda:
+            torch.cuda.reset_peak_memory_stats()
+            self.before = torch.cuda.memory_allocated()
+            return
+        # Freed memory that the process still holds would hide what is needed next.
+        gc.collect()
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+        # Where that is not allowed, only a higher peak than before can be seen.
+        is_reset = process_memory("VmHWM") < 1.05 * process_memory("VmRSS")
+        self.before = process_memory("VmRSS" if is_reset else "VmHWM")
+
+    def gib(self) -> float | None:
+        """Peak beyond the beginning; None if an earlier peak of the process hides it."""
+        peak = torch.cuda.max_memory_allocated() if self.is_cuda else process_memory("VmHWM")
+        beyond = (peak - self.before) / _GIB
+        return beyond if beyond > 0 or self.is_cuda else None
+
+
+def process_memory(name: str) -> int:
+    """A line of /proc/self/status in bytes, or 0; getrusage would count the peak of the parent process."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+            if line.startswith(f"{name}:"):
+                return 1024 * int(line.split()[1])
+    return 0
+
+
+def in_fresh_process(script: str, *arguments: object) -> Any:
+    """Run a script and return what it prints last, as JSON: its peak memory is then its own."""
+    command = [sys.executable, script, *map(str, arguments)]
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(said.stdout.splitlines()[-1])
+
+
 def spread(seconds: Sequence[float]) -> dict[str, Any]:
     """Median, quartiles and number of repetitions, as fields of a record.
-
-    Parameters
-    ----------
-    seconds : sequence of float
-        At least one.
-
-    Returns
-    -------
-    dict
 
     Examples
     --------
@@ -187,97 +214,43 @@ def spread(seconds: Sequence[float]) -> dict[str, Any]:
     return {"seconds": middle, "low": low, "high": high, "repeats": len(seconds)}
 
 
-def median(seconds: Sequence[float]) -> float:
-    """Median of times."""
-    return statistics.median(seconds)
-
-
-def make_inputs(
-    n: int, n_classes: int = 10, columns: int = COLUMNS, seed: int = 0
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Make inputs in [0, 1] that can be told apart with effort: times do not need real images.
-
-    Parameters
-    ----------
-    n : int
-        Rows.
-    n_classes : int
-        Classes, in turn.
-    columns : int
-        Numbers in a row.
-    seed : int
-        Of the draw; the classes look the same with every seed.
-
-    Returns
-    -------
-    inputs : ndarray of shape (n, columns)
-    labels : ndarray of shape (n,)
-    """
-    centres = np.random.RandomState(0).uniform(size=(n_classes, columns))
-    labels = np.arange(n) % n_classes
-    noise = np.random.RandomState(seed).uniform(size=(n, columns))
-    return (0.3 * centres[labels] + 0.7 * noise).astype(np.float32), labels
-
-
 def finish(
     arguments: argparse.Namespace,
     name: str,
     measurements: Iterable[Sequence[Record]],
-    skipped: Sequence[Mapping[str, str]] = (),
+    skipped: Mapping[str, str] | None = None,
 ) -> None:
     """Write the results, anew after each measurement: a run that is stopped keeps what it has.
 
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of :func:`parser`.
-    name : str
-        The benchmark.
-    measurements : iterable of sequences of Record
-        Perhaps a generator, which measures while it is read.
-    skipped : sequence of mapping
-        ``name`` and ``reason`` of what was not measured.
+    ``skipped`` (what was not measured: why) may be filled while ``measurements`` is read.
     """
-    about = {
-        **environment(arguments.device),
-        "is_tiny": arguments.tiny,
-        "options": command_line(arguments),
-    }
-    done: list[Record] = []
+    options = {"is_tiny": arguments.tiny, "options": command_line(arguments)}
+    results = Results(benchmark=name, environment={**environment(arguments.device), **options}, records=())
     for records in measurements:
-        done += records
-        Results(benchmark=name, environment=about, records=tuple(done)).write(arguments.out)
+        results = replace(results, records=(*results.records, *records))
+        results.write(arguments.out)
         for record in records:
-            number = (
-                f"{record.seconds:.4g} s" if record.seconds is not None else f"{record.value} {record.unit}"
-            )
+            is_time = record.seconds is not None
+            number = f"{record.seconds:.4g} s" if is_time else f"{record.value} {record.unit}"
             print(f"{record.name}, n = {record.n}: {number}", flush=True)
-    for left_out in skipped:
-        print(f"{left_out['name']}: skipped, {left_out['reason']}")
-    results = Results(benchmark=name, environment=about, records=tuple(done), skipped=tuple(skipped))
-    print(f"written to {results.write(arguments.out)}")
+    for left_out, reason in (skipped or {}).items():
+        print(f"{left_out}: skipped, {reason}")
+    reasons = tuple({"name": left_out, "reason": reason} for left_out, reason in (skipped or {}).items())
+    print(f"written to {replace(results, skipped=reasons).write(arguments.out)}")
 
 
 def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor()
 
 
 def _commit() -> str | None:
     """The commit that is measured, if this is a repository; with a plus sign if files differ from it."""
-    folder = Path(__file__).parent
-    try:
-        said = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return said.stdout.strip()
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    with suppress(OSError, subprocess.CalledProcessError):
+        said = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+        return said.stdout.strip()
+    return None

@@ -2,10 +2,8 @@
 
 import argparse
 import math
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +12,13 @@ from torch import Tensor
 
 from measuring import finish, parser
 from mnist_scale import measure as measure_model
+from mnist_scale import whole_numbers
 from pnca import PNCAClassifier
 from pnca.maths.features import FLOOR, mean_random_features, orthogonal_frequencies
 from pnca.maths.kernels import log_latent_kernel
 from pnca.maths.neighbours import class_log_masses
 from pnca.maths.positive import class_centres, log_inner_products, log_positive_features, place
-from pnca_studies.data import load_mnist, load_notmnist
+from problems import NO_DATA, load_digits_and_letters
 from records import Record, Reference
 
 #: Log kernels (n_a, n_b), from queries, support, labels, blocks of d features and a seed.
@@ -30,7 +29,8 @@ Embeddings = tuple[Tensor, Tensor, Tensor]
 BLOCKS = (10, 30, 100, 300)
 BANDWIDTH = 3.0
 N_SEEDS = 3
-SIZES, EXACT_SIZES = (1000, 10_000, 60_000), (1000,)
+#: Beside models with features, and where asked for.
+EXACT: dict[str, dict[str, Any]] = {"exact kernel": {}, "exact kernel without inputs": {"input_weight": 0.0}}
 
 
 def trigonometric(queries: Tensor, support: Tensor, labels: Tensor, blocks: int, seed: int) -> Tensor:
@@ -42,17 +42,7 @@ def trigonometric(queries: Tensor, support: Tensor, labels: Tensor, blocks: int,
 
 
 def positive(kind: str) -> Approximation:
-    """Positive features.
-
-    Parameters
-    ----------
-    kind : str
-        ``"plain"``, ``"one centre"`` (of the best variance) or ``"classes"`` (around each of them).
-
-    Returns
-    -------
-    callable
-    """
+    """Positive features: plain, of the best variance (one centre) or around each of the classes."""
 
     def log_kernel(queries: Tensor, support: Tensor, labels: Tensor, blocks: int, seed: int) -> Tensor:
         n_classes = int(labels.max()) + 1 if kind == "classes" else 1
@@ -79,26 +69,10 @@ APPROXIMATIONS: dict[str, Approximation] = {
 
 
 def measure_errors(name: str, embeddings: Embeddings, blocks: int) -> Record:
-    """Compare approximations of a kernel with so many features.
-
-    Parameters
-    ----------
-    name : str
-        Of the embeddings.
-    embeddings : tuple of Tensor
-        Queries, support and labels.
-    blocks : int
-        Features, divided by d.
-
-    Returns
-    -------
-    Record
-        Its value is the error of the class shares (total variation), the mean over queries and seeds.
-    """
+    """Compare approximations with so many features, by the error of the class shares (total variation)."""
     found = {key: errors(approximation, embeddings, blocks) for key, approximation in APPROXIMATIONS.items()}
     ours, *others = found
     n, d = embeddings[1].shape
-    own = found[ours]
     return Record(
         name=f"{name} embeddings, {blocks * d:,} features",
         n=n,
@@ -106,12 +80,12 @@ def measure_errors(name: str, embeddings: Embeddings, blocks: int) -> Record:
         d=d,
         c=int(embeddings[2].max()) + 1,
         repeats=N_SEEDS,
-        value=own["shares"],
+        value=found[ours]["shares"],
         unit="error of shares",
-        alternatives=tuple(Reference(name=other, value=found[other]["shares"]) for other in others),
+        alternatives=[Reference(name=other, value=found[other]["shares"]) for other in others],
         note=(
-            f"medians: kernels of near points wrong by {own['near']:.1%}, "
-            f"the mass of all classes by {own['mass']:.1%}"
+            f"medians: kernels of near points wrong by {found[ours]['near']:.1%}, "
+            f"the mass of all classes by {found[ours]['mass']:.1%}"
         ),
     )
 
@@ -119,20 +93,8 @@ def measure_errors(name: str, embeddings: Embeddings, blocks: int) -> Record:
 def errors(approximation: Approximation, embeddings: Embeddings, blocks: int) -> dict[str, float]:
     """Errors of an approximation against the exact kernel, means over seeds.
 
-    Parameters
-    ----------
-    approximation : callable
-        Of the log kernel.
-    embeddings : tuple of Tensor
-        Queries, support and labels.
-    blocks : int
-        Features, divided by d.
-
-    Returns
-    -------
-    dict of str to float
-        ``near``: median relative error of the kernels that make up most of a mass; ``mass``: of the mass of
-        all classes; ``shares``: mean total variation between class shares.
+    ``near``: median relative error of the kernels that make up most of a mass; ``mass``: of the mass of all
+    classes; ``shares``: mean total variation between class shares.
     """
     queries, support, labels = embeddings
     n_classes = int(labels.max()) + 1
@@ -171,57 +133,20 @@ def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def measure_models(
-    n: int, data: Any, device: str, *, with_exact: bool, settings: Mapping[str, Any]
-) -> Iterator[Record]:
-    """Fit models of n digits; the one with features last, beside the exact ones.
-
-    Parameters
-    ----------
-    n : int
-        Training digits.
-    data : tuple
-        MNIST and notMNIST.
-    device : str
-        Where.
-    with_exact : bool
-        Whether to fit exact models too.
-    settings : mapping
-        Arguments of all models.
-
-    Yields
-    ------
-    Record
-        See :func:`mnist_scale.measure`.
-    """
-    exact = {"exact kernel": {}, "exact kernel without inputs": {"input_weight": 0.0}} if with_exact else {}
-    alternatives = []
-    for name, own in exact.items():
-        record = measure_model(f"MNIST, {name}", n, {**settings, **own}, data, device)
-        alternatives.append(Reference(name=name, seconds=record.seconds, value=record.value))
-        yield record
-    features = {**settings, "kernel": "positive"}
-    yield replace(
-        measure_model("MNIST, positive features", n, features, data, device),
-        alternatives=tuple(alternatives),
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     options = parser(__doc__, repeats=1)
-    options.add_argument("--sizes", type=_numbers, default=SIZES, help="Training digits: 1000,60000.")
     options.add_argument(
-        "--exact-sizes", type=_numbers, default=EXACT_SIZES, help="Those at which exact models run too."
+        "--sizes", type=whole_numbers, default=(1000, 10_000, 60_000), help="Training digits: 1000,60000."
+    )
+    options.add_argument(
+        "--exact-sizes", type=whole_numbers, default=(1000,), help="Those at which exact models run too."
     )
     options.add_argument("--no-errors", action="store_true", help="Leave the errors of features out.")
     chosen = options.parse_args(arguments)
-    if chosen.threads:
-        torch.set_num_threads(chosen.threads)
-    folder = os.environ.get("PNCA_DATA_DIR")
-    data = (load_mnist(Path(folder)), load_notmnist(Path(folder))) if folder else None
-    skipped = [] if data else [{"name": "MNIST", "reason": "PNCA_DATA_DIR is not set"}]
-    finish(chosen, "positive_kernel", _measure_all(chosen, data), skipped)
+    torch.set_num_threads(chosen.threads or torch.get_num_threads())
+    data = load_digits_and_letters()
+    finish(chosen, "positive_kernel", _measure_all(chosen, data), {} if data else {"MNIST": NO_DATA})
 
 
 def _measure_all(chosen: argparse.Namespace, data: Any) -> Iterator[list[Record]]:
@@ -235,13 +160,14 @@ def _measure_all(chosen: argparse.Namespace, data: Any) -> Iterator[list[Record]
         for name, embeddings in kinds.items():
             yield [measure_errors(name, embeddings, count) for count in blocks]
     for size in sizes if data is not None else ():
-        with_exact = size in exact_sizes
-        for record in measure_models(size, data, chosen.device, with_exact=with_exact, settings=quick):
+        beside = []
+        for name, own in EXACT.items() if size in exact_sizes else ():
+            record = measure_model(f"MNIST, {name}", size, {**quick, **own}, data, chosen.device)
+            beside.append(Reference(name=name, seconds=record.seconds, value=record.value))
             yield [record]
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in text.split(",") if number)
+        features = {**quick, "kernel": "positive"}
+        record = measure_model("MNIST, positive features", size, features, data, chosen.device)
+        yield [replace(record, alternatives=beside)]
 
 
 if __name__ == "__main__":

@@ -7,25 +7,11 @@ import torch
 
 
 def network_products(sizes: Sequence[int], m: int, n: int, device: str = "cpu") -> Callable[[], None]:
-    """The products of one step through a multilayer perceptron.
+    """The products of one step of m multilayer perceptrons of these widths on n examples.
 
     For every layer the forward product, (m, n, a) by (m, a, b), the gradient of the weights, (m, a, n) by
     (m, n, b), and for every layer but the first the gradient of its input, (m, n, b) by (m, b, a). Each is
-    one ``torch.bmm`` of float32 matrices that lie in one piece, into memory that is there already.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Widths of the layers, from the input to the output.
-    m, n : int
-        Particles, and examples of a step.
-    device : str
-        Where.
-
-    Returns
-    -------
-    callable
-        Does the products of one step.
+    one ``torch.bmm`` of contiguous float32 matrices into memory that is already allocated.
     """
     inputs = torch.rand(n, sizes[0], device=device).expand(m, -1, -1)
     hidden = [inputs, *(torch.rand(m, n, size, device=device) for size in sizes[1:])]
@@ -45,26 +31,10 @@ def network_products(sizes: Sequence[int], m: int, n: int, device: str = "cpu") 
 
 
 def kappa_products(n_parameters: int, m: int, n_mixings: int, device: str = "cpu") -> Callable[[], None]:
-    """The products of one step with a kernel between particles.
+    """The products of one step with the kernel between m particles, kappa.
 
-    The Gram matrix of the particles, (m, p) by (p, m), and the mixing of gradients (and for SVGD of the
-    particles too), (m, m) by (m, p).
-
-    Parameters
-    ----------
-    n_parameters : int
-        Parameters p of a particle.
-    m : int
-        Particles.
-    n_mixings : int
-        One for PNCA, two for SVGD.
-    device : str
-        Where.
-
-    Returns
-    -------
-    callable
-        Does the products of one step.
+    The Gram matrix of the particles, (m, p) by (p, m), and the mixing, (m, m) by (m, p), of the gradients and
+    for SVGD of the particles too.
     """
     particles, out = torch.rand(m, n_parameters, device=device), torch.empty(m, n_parameters, device=device)
     gram, kernel = torch.empty(m, m, device=device), torch.rand(m, m, device=device)
@@ -78,7 +48,7 @@ def kappa_products(n_parameters: int, m: int, n_mixings: int, device: str = "cpu
 
 
 def repeated(n_steps: int, *products: Callable[[], None]) -> Callable[[], None]:
-    """Do the products of many steps."""
+    """The products of many steps."""
 
     def run() -> None:
         for _ in range(n_steps):

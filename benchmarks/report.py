@@ -1,143 +1,139 @@
-"""Write docs/performance.md and its figures from the result files in a folder; measures nothing."""
+"""Write docs/performance.md and its figures from the result files in a folder; measures nothing.
+
+The prose is in performance.template.md, where ``{{ name }}`` stands for the tables of ``name.json``.
+"""
 
 import argparse
-import math
+import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from exponents import GrowthLaw, growth_law
-from pnca.exceptions import InvalidInputError
+import numpy as np
+import pandas as pd
+
+from cells import NOTHING, against, amount_of, lines, measured, memory, over, three_digits
+from pnca.exceptions import InvalidInputError, PncaError
 from pnca.files import make_folder, write_text
 from pnca_studies.reports.style import new_figure, styles_for, tidy_axes
-from pnca_studies.reports.tables import NOTHING, Table, check_document, number
 from records import Record, Reference, Results, Target, read_results
-from sections import SECTIONS, Section
 
-_INTRODUCTION = """\
-# Performance
-
-A time stands beside one of something else, measured in the same run and in turn with it unless the line says
-otherwise, and beside the least it could be where that can be measured. Times are medians; the range is that
-of the middle half of the repetitions. Ratios and verdicts are computed from the result files.
-
-Made by
-
-```sh
-{commands}
-python benchmarks/report.py {folder} --out {document}
-```
-
-on the code and the machine that the result file names, with nothing else running. `--device cuda` takes the
-fits and the growth to a GPU; `gpu_small.py` and `gpu_masses.py` need one. `positive_kernel.py` and
-`mnist_scale.py` look for MNIST and notMNIST in the folder `PNCA_DATA_DIR`, `cpu_masses.py` for KeOps.
-"""
-#: Characters of a note beside the name.
+TEMPLATE = Path(__file__).with_name("performance.template.md")
+#: Rows of the first table: a record, and the one it is put beside, by default its own first reference.
+SUMMARY = Path(__file__).with_name("performance.summary.csv")
+#: Characters of a note beside the name; a longer one stands below the table.
 _LONGEST_NOTE = 60
 _VERDICTS = {True: "met", False: "not met", None: "cannot be said"}
 _AXES = {"n": "points n", "m": "particles m", "d": "latent dimensions d", "c": "classes c"}
+#: Names in result files of earlier versions.
+_RENAMED = {
+    "kappa, recorded": "kappa, in a CUDA graph",
+    "recording the step, once a fit": "capturing the step, once a fit",
+    "each step started from Python": "each step launched from Python",
+}
 
 
 def write_report(folder: Path, document: Path) -> Path:
-    """Write the document, and its figures into a folder of the same name beside it.
-
-    Parameters
-    ----------
-    folder : Path
-        Result files; those that are missing are named in the document.
-    document : Path
-        A file name ending in ``.md``.
-
-    Returns
-    -------
-    Path
-        The document.
-    """
-    check_document(document)
+    """Write the document, and its figures into a folder of the same name beside it."""
+    if document.suffix != ".md":
+        raise InvalidInputError(f"{document.name} must end in .md: the document is Markdown.")
     if not folder.is_dir():
         raise InvalidInputError(f"{folder} is not a folder of result files.")
-    found = read_folder(folder)
+    text = TEMPLATE.read_text(encoding="utf-8")
+    names = re.findall(r"{{ (\w+) }}", text)
+    found = read_folder(folder, names)
     make_folder(document.parent)
-    extra = [_unknown(name) for name in found if name not in {section.name for section in SECTIONS}]
-    sections = (*SECTIONS, *extra)
-    pages = [_introduction(folder, document, found)]
-    for section in sections:
-        pages.append(_page(section, found.get(section.name, []), document))
-    pages.append(_shortfalls(sections, found))
-    return write_text(document, "\n".join(pages))
+    for name in found:
+        if name not in names:
+            text += f"\n## {name.replace('_', ' ').capitalize()}\n\n{{{{ {name} }}}}\n"
+    sections = re.findall(r"^## (.+)$[^{]*{{ (\w+) }}", text, flags=re.MULTILINE)
+    titles = {name: title for title, name in sections if name != "shortfalls"}
+    parts = {name: "\n".join(_page(name, found.get(name, []), document)) for name in titles}
+    parts |= {
+        "summary": markdown(summary(found), n_names=3),
+        "shortfalls": "\n".join(_shortfalls(titles, found)),
+    }
+    text = re.sub(r"{{ (\w+) }}", lambda match: parts[match[1]], text)
+    for old, new in _RENAMED.items():
+        text = text.replace(old, new)
+    return write_text(document, text)
 
 
-def read_folder(folder: Path) -> dict[str, list[Results]]:
-    """Read all result files.
-
-    Parameters
-    ----------
-    folder : Path
-        Where they are.
-
-    Returns
-    -------
-    dict of str to list of Results
-        By name of the section: ``small_fits_cuda.json`` belongs to ``small_fits``.
-    """
-    names = [section.name for section in SECTIONS]
+def read_folder(folder: Path, names: Sequence[str]) -> dict[str, list[Results]]:
+    """Read all result files, by the name they belong to: ``small_fits_cuda.json`` to ``small_fits``."""
     found: dict[str, list[Results]] = {}
     for path in sorted(folder.glob("*.json")):
-        owner = next(
-            (name for name in names if path.stem == name or path.stem.startswith(f"{name}_")), path.stem
-        )
-        found.setdefault(owner, []).append(read_results(path))
+        owners = [name for name in names if path.stem == name or path.stem.startswith(f"{name}_")]
+        found.setdefault(owners[0] if owners else path.stem, []).append(read_results(path))
     return found
 
 
-def record_table(records: Iterable[Record]) -> Table:
-    """A row a record: the figure, its ratio to alternatives and floors, its targets and verdicts.
+def summary(found: Mapping[str, Sequence[Results]]) -> pd.DataFrame:
+    """The costs that matter most, each beside a reference or another record of the same run."""
+    rows = []
+    for task, benchmark, name, n, beside in pd.read_csv(SUMMARY, sep=";", dtype=str).fillna("").to_numpy():
+        for result in found.get(benchmark, ()):
+            records = [*result.records, *filter(None, map(_predictions, result.records))]
+            known = {record.name: record for record in records if str(record.n or "") == n}
+            if name in known:
+                machine = result.environment.get("gpu") or f"{result.environment.get('cores')} CPU cores"
+                rows.append([task, machine, *_summary_cells(known[name], known.get(beside))])
+    return pd.DataFrame(rows, columns=["task", "machine", "baseline", "pnca", "baseline takes", "ratio"])
+
+
+def _summary_cells(record: Record, other: Record | None) -> list[str]:
+    floors = [replace(floor, name=f"floor: {floor.name}") for floor in record.floors]
+    references = [*record.alternatives, *floors]
+    if other is not None:
+        name = other.name.removeprefix("predictions: ")
+        references = [Reference(name=name, seconds=other.seconds, value=other.value)]
+    record = replace(record, alternatives=references, low=None)
+    if not references:
+        return [NOTHING, measured(record), NOTHING, NOTHING]
+    amount = amount_of(references[0], record)
+    return [references[0].name, measured(record), amount, three_digits(record.speedup())]
+
+
+def _predictions(record: Record) -> Record | None:
+    """The predictions that the note of a fit tells about."""
+    told = re.search(r"predictions in (\S+) s", record.note)
+    return Record(name=f"predictions: {record.name}", n=record.n, seconds=float(told[1])) if told else None
+
+
+def markdown(table: pd.DataFrame, n_names: int = 1) -> str:
+    """Write a table as Markdown, so many columns of names on the left and numbers on the right."""
+    rule = "|" + "---|" * n_names + "--:|" * (len(table.columns) - n_names)
+    lines = ["| " + " | ".join(cells) + " |" for cells in (table.columns, *table.to_numpy().tolist())]
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def record_table(records: Sequence[Record]) -> pd.DataFrame:
+    """A row for each record: the figure, its ratio to alternatives and floors, its targets and verdicts.
 
     Short notes stand beside the name, numbers for long ones: see :func:`long_notes`.
-
-    Parameters
-    ----------
-    records : iterable of Record
-        What was measured.
-
-    Returns
-    -------
-    Table
     """
-    records = list(records)
-    notes = long_notes(records)
-    headings = ["what", "n", "m", "d", "measured", "memory", "against", "over the floor", "target", "verdict"]
+    notes = list(long_notes(records))
     rows = [
-        [
-            record.name + _mark(record, notes),
-            *(f"{size:,}" if size is not None else NOTHING for size in (record.n, record.m, record.d)),
-            measured(record),
-            NOTHING if record.memory_gib is None else memory(record.memory_gib),
-            _lines(_against(record, reference) for reference in record.alternatives),
-            _lines(_over(record, reference) for reference in record.floors),
-            _lines(target.text for target in record.targets),
-            _lines(f"**{_VERDICTS[record.verdict(target)]}**" for target in record.targets),
-        ]
+        {
+            "what": record.name + _mark(record.note, notes),
+            **{size: NOTHING if (k := getattr(record, size)) is None else f"{k:,}" for size in "nmd"},
+            "measured": measured(record),
+            "memory": NOTHING if record.memory_gib is None else memory(record.memory_gib),
+            "against": lines(against(record, reference) for reference in record.alternatives),
+            "over the floor": lines(over(record, reference) for reference in record.floors),
+            "target": lines(target.text for target in record.targets),
+            "verdict": lines(f"**{_VERDICTS[record.verdict(target)]}**" for target in record.targets),
+        }
         for record in records
     ]
-    kept = [0, *(k for k in range(1, len(headings)) if any(row[k] != NOTHING for row in rows))]
-    return Table(
-        caption="", headings=[headings[k] for k in kept], rows=[[row[k] for k in kept] for row in rows]
-    )
+    table = pd.DataFrame(rows)
+    return table.loc[:, (table != NOTHING).any()]
 
 
 def long_notes(records: Iterable[Record]) -> dict[str, list[str]]:
-    """Notes that would make a table unreadable, and the records that they are about.
-
-    Parameters
-    ----------
-    records : iterable of Record
-        Of one table.
-
-    Returns
-    -------
-    dict of str to list of str
-        Names and sizes by note, in the order of the table.
-    """
+    """Names and sizes of the records by each note that would make a table unreadable."""
     notes: dict[str, list[str]] = {}
     for record in records:
         if len(record.note) > _LONGEST_NOTE:
@@ -146,216 +142,150 @@ def long_notes(records: Iterable[Record]) -> dict[str, list[str]]:
     return notes
 
 
-def _mark(record: Record, notes: dict[str, list[str]]) -> str:
+def _mark(note: str, notes: Sequence[str]) -> str:
     """A note in parentheses, or the number of a long one."""
-    if record.note in notes:
-        return f" <sup>{1 + list(notes).index(record.note)}</sup>"
-    return f" ({record.note})" if record.note else ""
+    if note in notes:
+        return f" <sup>{1 + notes.index(note)}</sup>"
+    return f" ({note})" if note else ""
 
 
-def measured(record: Record) -> str:
-    """A record's time with its spread, or its other number, or both."""
-    parts = []
-    if record.seconds is not None:
-        spread = ""
-        if record.low is not None and record.high is not None and record.repeats > 1:
-            spread = f" ({duration(record.low)} to {duration(record.high)})"
-        parts.append(duration(record.seconds) + spread)
-    if record.value is not None:
-        parts.append(f"{quantity(record.value)} {record.unit}".strip())
-    return ", ".join(parts) or NOTHING
+class GrowthLaw(NamedTuple):
+    """A line through logarithms."""
+
+    exponent: float
+    error: float  # standard; NaN with two points
+    at_end: float  # slope between the last two sizes, where the part that grows fastest shows most
+
+    def cells(self) -> list[str]:
+        """The exponent with its error, and that at the end."""
+        error = "" if np.isnan(self.error) else f" ± {self.error:.2f}"
+        return [f"{self.exponent:.2f}{error}", f"{self.at_end:.2f}"]
 
 
-def duration(seconds: float) -> str:
-    """Write a time with three digits.
-
-    Examples
-    --------
-    >>> duration(0.02514), duration(1.234), duration(300), duration(-0.0012)
-    ('25.1 ms', '1.23 s', '5.00 min', '-1.20 ms')
-    """
-    size = abs(seconds)
-    for unit, factor in (("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
-        if size >= (2 * factor if unit == "min" else factor):
-            return f"{_three_digits(seconds / factor)} {unit}"
-    return f"{_three_digits(seconds / 1e-6)} µs"
-
-
-def memory(gib: float) -> str:
-    """Write an amount of memory.
+def growth_law(sizes: Iterable[float], costs: Iterable[float]) -> GrowthLaw | None:
+    """Fit log cost = a + b log size by least squares; None with fewer than two sizes that have a cost.
 
     Examples
     --------
-    >>> memory(1.5), memory(0.25)
-    ('1.50 GiB', '256 MiB')
+    >>> round(growth_law([1, 2, 4], [3, 12, 48]).exponent, 6)
+    2.0
     """
-    return f"{gib:.2f} GiB" if gib >= 1 else f"{_three_digits(1024 * gib)} MiB"
+    points = sorted((size, cost) for size, cost in zip(sizes, costs, strict=True) if cost and cost > 0)
+    if len({size for size, _ in points}) < 2:
+        return None
+    x, y = np.log(np.array(points, dtype=np.float64)).T
+    last = np.flatnonzero(np.diff(x) > 0)[-1]
+    at_end = float((y[last + 1] - y[last]) / (x[last + 1] - x[last]))
+    if len(x) == 2:
+        return GrowthLaw(at_end, float("nan"), at_end)
+    (slope, _), covariance = np.polyfit(x, y, 1, cov=True)
+    return GrowthLaw(float(slope), float(np.sqrt(covariance[0, 0])), at_end)
 
 
-def quantity(value: float) -> str:
-    """Write any other number with three digits, and thousands apart.
-
-    Examples
-    --------
-    >>> quantity(12345.6), quantity(0.1234), quantity(2e-5)
-    ('12,346', '.123', '2e-05')
-    """
-    size = abs(value)
-    if size >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if 0 < size < 1e-3 else number(value, 3 if size < 1 else 2)
-
-
-def fitted_laws(records: Sequence[Record]) -> list[tuple[str, str, GrowthLaw | None, GrowthLaw | None]]:
-    """Exponents of the curves in growth records.
-
-    Parameters
-    ----------
-    records : sequence of Record
-        With ``series`` and ``sweep``.
-
-    Returns
-    -------
-    list of (series, sweep, law of time, law of memory)
-    """
-    laws = []
-    for series, sweep in dict.fromkeys((r.series, r.sweep) for r in records if r.sweep):
-        points = [r for r in records if (r.series, r.sweep) == (series, sweep)]
-        of = [
-            growth_law(
-                [getattr(r, sweep) for r in points if getattr(r, field)],
-                [getattr(r, field) for r in points if getattr(r, field)],
-            )
-            for field in ("seconds", "memory_gib")
-        ]
-        laws.append((series, sweep, of[0], of[1]))
-    return laws
-
-
-def _introduction(folder: Path, document: Path, found: Mapping[str, Sequence[Results]]) -> str:
-    commands = "\n".join(
-        f"python benchmarks/{section.name}.py {options}--out {folder}/{section.name}.json"
-        for section in SECTIONS
-        for options in _options(section, found.get(section.name, []))
-    )
-    return _INTRODUCTION.format(commands=commands, folder=folder, document=document.as_posix())
-
-
-def _options(section: Section, results: Sequence[Results]) -> list[str]:
-    """Of each run what its file says; of one that is not there yet, what to start with."""
-    given = [result.environment.get("options") for result in results]
-    return [section.options if options is None else f"{options} " for options in given] or [section.options]
-
-
-def _page(section: Section, results: Sequence[Results], document: Path) -> str:
-    lines = [f"## {section.title}", "", *([section.words, ""] if section.words else [])]
-    if section.asked:
-        lines += [f"Asked for: {section.asked}.", ""]
+def _page(name: str, results: Sequence[Results], document: Path) -> list[str]:
+    """Tables, figures, notes and provenance of the files of one name."""
     if not results:
-        lines += [f"Not measured: there is no `{section.name}.json`.", ""]
+        return [f"Not measured: there is no `{name}.json`."]
+    page = []
     for result in results:
-        if any(record.sweep for record in result.records):
-            lines += _growth(result, document)
-        plain = [record for record in result.records if not record.sweep]
-        if plain:
-            lines += [record_table(plain).markdown(), "", *_listed(long_notes(plain))]
-        lines += [f"- {left_out['name']} was skipped: {left_out['reason']}." for left_out in result.skipped]
-        lines += ["", _provenance(result), ""]
-    return "\n".join(lines)
-
-
-def _listed(notes: dict[str, list[str]]) -> list[str]:
-    """Long notes, numbered as in the table; with the name of the record where there is one only."""
-    lines = [
-        f"{k}. {f'{names[0]}: ' if len(names) == 1 else ''}{note}."
-        for k, (note, names) in enumerate(notes.items(), start=1)
-    ]
-    return [*lines, ""] if lines else []
+        if points := [record for record in result.records if record.sweep]:
+            page += _growth(points, document)
+        if plain := [record for record in result.records if not record.sweep]:
+            page += [markdown(record_table(plain)), ""]
+            page += [
+                f"{k}. {f'{names[0]}: ' if len(names) == 1 else ''}{note}."
+                for k, (note, names) in enumerate(long_notes(plain).items(), start=1)
+            ]
+        page += [f"- {left_out['name']} was skipped: {left_out['reason']}." for left_out in result.skipped]
+        page += ["", _provenance(result), ""]
+    return page[:-1]
 
 
 def _provenance(result: Results) -> str:
     about = result.environment
-    if not about:
-        return "*The file does not say on which machine.*"
-    versions = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
+    threads = about.get("threads")
     parts = [
-        str(about.get("gpu") or about.get("processor") or "machine not named"),
+        about.get("gpu") or about.get("processor") or "machine not named",
         f"{about['cores']} cores" if about.get("cores") else "",
-        f"{about['threads']} torch thread{'s' if about['threads'] != 1 else ''}"
-        if about.get("threads")
-        else "",
+        f"{threads} torch thread{'s' if threads != 1 else ''}" if threads else "",
         f"load {about['load_average']}" if about.get("load_average") is not None else "",
-        versions,
+        ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items()),
         f"commit {about['commit']}" if about.get("commit") else "",
         str(about.get("date", ""))[:10],
-        str(about.get("note", "")),
+        about.get("note", ""),
     ]
     toy = " **Toy sizes: not a measurement.**" if about.get("is_tiny") else ""
-    return f"*{'; '.join(part for part in parts if part)}.*{toy}"
+    name, options = result.benchmark, about.get("options", "")
+    command = f"python benchmarks/{name}.py {options} --out benchmarks/results/{name}.json"
+    return f"*`{command.replace('  ', ' ')}`: {'; '.join(filter(None, parts))}.*{toy}"
 
 
-def _growth(result: Results, document: Path) -> list[str]:
-    laws = fitted_laws(result.records)
-    rows = [
-        [series, sweep, _law(of_time), _end(of_time), _law(of_memory), _end(of_memory)]
-        for series, sweep, of_time, of_memory in laws
-    ]
+def _growth(points: Sequence[Record], document: Path) -> list[str]:
+    """Exponents of every curve, and a figure each for time and memory."""
+    frame = pd.DataFrame(points)
+    rows = []
+    for (series, sweep), curve in frame.groupby(["series", "sweep"], sort=False):
+        laws = [growth_law(curve[sweep], curve[field]) for field in ("seconds", "memory_gib")]
+        rows.append(
+            [series, sweep, *(cell for law in laws for cell in (law.cells() if law else [NOTHING] * 2))]
+        )
     headings = ["cost", "against", "time, exponent", "at the end", "memory, exponent", "at the end"]
-    lines = [Table(caption="", headings=headings, rows=rows).markdown(), ""]
-    device = "_cuda" if any(r.device.startswith("cuda") for r in result.records) else ""
-    for field, words in (("seconds", "time"), ("memory_gib", "memory")):
-        name = f"growth_{words}{device}.png"
-        _plot(result.records, field, words, document.parent / document.stem / name)
-        lines += [f"![Growth of {words}]({document.stem}/{name})", ""]
-    return lines
+    page = [markdown(pd.DataFrame(rows, columns=headings)), ""]
+    device = "_cuda" if frame["device"].str.startswith("cuda").any() else ""
+    for field, words, label in (("seconds", "time", "seconds"), ("memory_gib", "memory", "peak memory, GiB")):
+        path = document.parent / document.stem / f"growth_{words}{device}.png"
+        _plot(frame, field, label, path)
+        page += [f"![Growth of {words}]({document.stem}/{path.name})", ""]
+    return page
 
 
-def _plot(records: Sequence[Record], field: str, words: str, path: Path) -> None:
+def _plot(frame: pd.DataFrame, field: str, label: str, path: Path) -> None:
     """A panel a letter, a line a curve, both axes logarithmic."""
-    sweeps = list(dict.fromkeys(record.sweep for record in records if record.sweep))
+    from matplotlib.ticker import LogLocator
+
+    sweeps = frame["sweep"].unique()
     figure = new_figure(3.2 * len(sweeps), 3.4, layout="constrained")
-    panels = figure.subplots(1, len(sweeps), squeeze=False)[0]
-    styles = styles_for(dict.fromkeys(record.series for record in records if record.sweep))
+    panels = figure.subplots(1, len(sweeps), squeeze=False, sharey=True)[0]
+    styles = styles_for(frame["series"].unique())
     for panel, sweep in zip(panels, sweeps, strict=True):
-        for series, style in styles.items():
-            points = sorted(
-                (getattr(r, sweep), getattr(r, field))
-                for r in records
-                if (r.series, r.sweep) == (series, sweep) and getattr(r, field)
-            )
-            if points:
-                panel.plot(*zip(*points, strict=True), label=series, **style.line_options())
+        points = frame[frame["sweep"] == sweep].sort_values(sweep, kind="stable")
+        for series, curve in points[points[field] > 0].groupby("series", sort=False):
+            panel.plot(curve[sweep], curve[field], label=series, **styles[series].line_options())
         panel.set(xscale="log", yscale="log", xlabel=_AXES.get(sweep, sweep))
-        ticks = sorted({getattr(r, sweep) for r in records if r.sweep == sweep})
+        ticks = sorted(points[sweep].unique())
         panel.set_xticks(ticks, [f"{tick:,}" for tick in ticks], minor=False)
         panel.minorticks_off()
         tidy_axes(panel)
-    panels[0].set_ylabel("seconds" if words == "time" else "peak memory, GiB")
+    panels[0].set_ylabel(label)
+    panels[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panels[0].yaxis.set_major_formatter("{x:g}")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     make_folder(path.parent)
     figure.savefig(path, dpi=130)
 
 
-def _shortfalls(sections: Sequence[Section], found: dict[str, list[Results]]) -> str:
-    lines = ["## What falls short", ""]
-    n_met, n_judged = 0, 0
-    for section in sections:
-        for result in found.get(section.name, []):
-            for record in result.records:
-                for target in record.targets:
-                    verdict = record.verdict(target)
-                    n_judged += 1
-                    n_met += verdict is True
-                    if verdict is not True:
-                        lines.append(
-                            f"- {record.name}: {target.text}, {_VERDICTS[verdict]}{_reached(record, target)}."
-                        )
-    for section in sections:
-        if not any(result.records for result in found.get(section.name, [])):
-            lines.append(f"- {section.title}: not measured ({section.asked}).")
-    lines.insert(2, f"{n_met} of {n_judged} targets that were measured are met.\n")
-    return "\n".join(lines) + "\n"
+def _shortfalls(titles: Mapping[str, str], found: Mapping[str, Sequence[Results]]) -> list[str]:
+    """Targets that are not met and files that are missing."""
+    judged = [
+        (record, target, record.verdict(target))
+        for name in titles
+        for result in found.get(name, ())
+        for record in result.records
+        for target in record.targets
+    ]
+    missed = [
+        f"- {record.name}: {target.text}, {_VERDICTS[verdict]} ({_reached(record, target)})."
+        for record, target, verdict in judged
+        if not verdict
+    ]
+    missing = [
+        f"- {title}: not measured."
+        for name, title in titles.items()
+        if not any(result.records for result in found.get(name, ()))
+    ]
+    n_met = len(judged) - len(missed)
+    return [f"{n_met} of {len(judged)} targets that were measured are met.", "", *missed, *missing]
 
 
 def _reached(record: Record, target: Target) -> str:
@@ -364,67 +294,8 @@ def _reached(record: Record, target: Target) -> str:
     def meant(references: Sequence[Reference]) -> Sequence[Reference]:
         return [r for r in references if r.name == target.of] if target.of else references[:1]
 
-    parts = [measured(record)]
-    parts += [_over(record, floor) for floor in meant(record.floors)]
-    parts += [_against(record, alternative) for alternative in meant(record.alternatives)]
-    return f" ({'; '.join(parts)})"
-
-
-def _against(record: Record, reference: Reference) -> str:
-    ratio, amount = _ratio(record.speedup(reference.name)), _amount(reference, record)
-    if ratio == NOTHING:
-        return f"{reference.name} ({amount})"
-    if record.seconds is not None and reference.seconds is not None:
-        return f"{reference.name} takes {ratio} as long ({amount})"
-    return f"{ratio} {reference.name} ({amount})"
-
-
-def _over(record: Record, reference: Reference) -> str:
-    ratio, amount = _ratio(record.over_floor(reference.name)), _amount(reference, record)
-    return f"{'' if ratio == NOTHING else ratio + ' '}{reference.name} ({amount})"
-
-
-def _amount(reference: Reference, record: Record) -> str:
-    parts = [] if reference.seconds is None else [duration(reference.seconds)]
-    parts += [] if reference.memory_gib is None else [memory(reference.memory_gib)]
-    parts += [] if reference.value is None else [f"{quantity(reference.value)} {record.unit}".strip()]
-    return ", ".join([*parts, *([reference.source] if reference.source else [])]) or NOTHING
-
-
-def _ratio(ratio: float | None) -> str:
-    return NOTHING if ratio is None else f"{_three_digits(ratio)} times"
-
-
-def _three_digits(value: float) -> str:
-    """Three digits that count, without an exponent.
-
-    Examples
-    --------
-    >>> _three_digits(0.01234), _three_digits(1.5), _three_digits(1234.5)
-    ('.0123', '1.50', '1234')
-    """
-    if value == 0 or not math.isfinite(value):
-        return "0" if value == 0 else NOTHING
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    return number(value, digits)
-
-
-def _law(law: GrowthLaw | None) -> str:
-    if law is None:
-        return NOTHING
-    return f"{law.exponent:.2f}" + ("" if math.isnan(law.error) else f" ± {law.error:.2f}")
-
-
-def _end(law: GrowthLaw | None) -> str:
-    return NOTHING if law is None else f"{law.at_end:.2f}"
-
-
-def _lines(parts: Iterable[str]) -> str:
-    return "<br>".join(parts) or NOTHING
-
-
-def _unknown(name: str) -> Section:
-    return Section(name=name, title=name.replace("_", " ").capitalize(), words="", asked="")
+    floors = [over(record, floor) for floor in meant(record.floors)]
+    return "; ".join([measured(record), *floors, *(against(record, r) for r in meant(record.alternatives))])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -433,7 +304,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("results", type=Path, help="Folder of result files.")
     parser.add_argument("--out", type=Path, default=Path("docs/performance.md"), help="Document to write.")
     chosen = parser.parse_args(arguments)
-    print(f"written to {write_report(chosen.results, chosen.out)}")
+    try:
+        print(f"written to {write_report(chosen.results, chosen.out)}")
+    except (PncaError, OSError) as error:
+        sys.exit(f"report.py: {error}")
 
 
 if __name__ == "__main__":

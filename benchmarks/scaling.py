@@ -1,7 +1,7 @@
-"""More than one process: a training step on one and on several processes of this machine, a thread each.
+"""More than one process: a training step with world sizes 1 and 2 on this machine, a thread per process.
 
-Starts torchrun for each number of processes. Bytes are counted from the calls that move them, without what a
-link carries besides (headers, repetitions).
+Starts torchrun for each world size. Bytes are counted from the calls that move them, without what a link
+carries besides (headers, repetitions).
 """
 
 import argparse
@@ -9,22 +9,18 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 import pnca
-from measuring import finish, limited_threads, make_inputs, median, parser, spread
-from pnca.training.shards import ProcessShards
-from pnca.training.steps import Step
+from measuring import clocked, finish, limited_threads, median, parser, replaced, spread
+from problems import make_inputs
 from records import Record, Reference
 
 #: Columns of the inputs, classes, widths of the hidden layers, latent dimensions.
@@ -35,69 +31,43 @@ Figures = dict[str, Any]
 
 
 def measure_fit(model: Any, X: NDArray[np.float32], y: NDArray[np.int64]) -> Figures:
-    """Time the steps of a fit in this process.
-
-    Parameters
-    ----------
-    model : classifier
-        One epoch is one step.
-    X, y : ndarray
-        What to fit.
-
-    Returns
-    -------
-    dict
-        ``wall`` and ``processor``: seconds of each step but the first; ``gathered`` and ``summed``: bytes
-        that this process puts into the collectives of a step.
-    """
-    take, stack, sum_ = Step.take, ProcessShards.stack, ProcessShards.sum_
-    wall, processor = [], []
+    """Seconds of each step but the first, and bytes that this process puts into the collectives of a step."""
     moved, of_step = {"gathered": 0, "summed": 0}, {"gathered": 0, "summed": 0}
 
-    def timed_take(self: Step, indices: Any) -> None:
-        moved.update(gathered=0, summed=0)
-        started = time.perf_counter(), time.process_time()
-        take(self, indices)
-        wall.append(time.perf_counter() - started[0])
-        processor.append(time.process_time() - started[1])
-        of_step.update(moved)
+    def counting(name: str) -> Callable[[Any], Any]:
+        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+            def call(self: Any, tensor: torch.Tensor) -> torch.Tensor:
+                moved[name] += tensor.nbytes
+                return function(self, tensor)
 
-    def counted_stack(self: ProcessShards, tensor: torch.Tensor) -> torch.Tensor:
-        moved["gathered"] += tensor.nbytes
-        return stack(self, tensor)
+            return call
 
-    def counted_sum(self: ProcessShards, tensor: torch.Tensor) -> torch.Tensor:
-        moved["summed"] += tensor.nbytes
-        return sum_(self, tensor)
+        return wrap
 
-    with ExitStack() as patches:
-        patches.enter_context(mock.patch.object(Step, "take", timed_take))
-        patches.enter_context(mock.patch.object(ProcessShards, "stack", counted_stack))
-        patches.enter_context(mock.patch.object(ProcessShards, "sum_", counted_sum))
+    def noting(take: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: Any) -> None:
+            moved.update(gathered=0, summed=0)
+            take(*arguments)
+            of_step.update(moved)
+
+        return call
+
+    with (
+        clocked("step") as seconds,
+        replaced("step", noting),
+        replaced("gather", counting("gathered")),
+        replaced("sum", counting("summed")),
+    ):
         model.fit(X, y)
-    return {"wall": wall[1:], "processor": processor[1:], **of_step}
+    return {**{clock: values[1:] for clock, values in seconds.items()}, **of_step}
 
 
 def make(name: str, m: int, steps: int) -> Any:
-    """Make a model whose epoch is one step on all examples, with nothing to choose afterwards.
-
-    Parameters
-    ----------
-    name : str
-        One of ``MODELS``.
-    m : int
-        Particles.
-    steps : int
-        Those that are timed; one more comes before.
-
-    Returns
-    -------
-    classifier
-    """
+    """Make a model whose epoch is one step on all examples, with nothing to choose afterwards."""
     common: dict[str, Any] = {
         "n_particles": m,
         "hidden_layer_sizes": HIDDEN,
-        "max_epochs": 1 + steps,
+        "max_epochs": 1 + steps,  # the first is not timed
         "batch_size": None,
         "device": "cpu",
         "random_state": 0,
@@ -108,8 +78,8 @@ def make(name: str, m: int, steps: int) -> Any:
     return pnca.PNCAClassifier(**common, **kind, n_folds=None, scaling=None, input_weight=0.0, dropout=0.0)
 
 
-def run_member(n: int, m: int, steps: int, path: Path) -> None:
-    """What each process of torchrun does: fit all models together; the first writes its figures."""
+def run_rank(n: int, m: int, steps: int, path: Path) -> None:
+    """What each process of torchrun does: fit all models together; rank 0 writes its figures."""
     torch.set_num_threads(1)
     X, y = make_inputs(n, CLASSES, COLUMNS)
     with pnca.distributed() as processes:
@@ -118,73 +88,46 @@ def run_member(n: int, m: int, steps: int, path: Path) -> None:
             path.write_text(json.dumps(figures), encoding="utf-8")
 
 
-def launch(size: int, n: int, m: int, steps: int) -> dict[str, Figures]:
-    """Start so many processes.
-
-    Parameters
-    ----------
-    size : int
-        How many.
-    n, m : int
-        Examples, particles.
-    steps : int
-        Steps that are timed.
-
-    Returns
-    -------
-    dict of str to dict
-        By model; see :func:`measure_fit`.
-    """
+def launch(world_size: int, n: int, m: int, steps: int) -> dict[str, Figures]:
+    """Start so many processes; return the figures of each model."""
+    torchrun = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        f"--nproc-per-node={world_size}",
+    ]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "figures.json"
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={size}"]
-        subprocess.run(
-            [*torchrun, __file__, "--member", *map(str, (n, m, steps)), str(path)],
-            check=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
+        command = [*torchrun, __file__, "--rank", str(n), str(m), str(steps), str(path)]
+        subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
         figures: dict[str, Figures] = json.loads(path.read_text(encoding="utf-8"))
     return figures
 
 
 def pooled(rounds: Sequence[Mapping[str, Figures]]) -> dict[str, Figures]:
     """Put the steps of several rounds together; the bytes are those of the last."""
+    clocks = ("wall", "processor")
     return {
-        name: {
-            **rounds[-1][name],
-            **{clock: [s for one in rounds for s in one[name][clock]] for clock in ("wall", "processor")},
-        }
-        for name in rounds[-1]
+        name: {**last, **{clock: [s for one in rounds for s in one[name][clock]] for clock in clocks}}
+        for name, last in rounds[-1].items()
     }
 
 
 def make_records(runs: Mapping[int, Mapping[str, Figures]], n: int, m: int) -> list[Record]:
-    """Turn figures into records.
-
-    Parameters
-    ----------
-    runs : mapping of int to mapping
-        By number of processes, figures of each model.
-    n, m : int
-        Examples, particles.
-
-    Returns
-    -------
-    list of Record
-        The value is the efficiency: the time of one process over that of several times their number.
-    """
+    """Turn figures, by world size and model, into records whose value is the efficiency."""
     records = []
     for name in MODELS:
         for size, run in runs.items():
-            figures, single = run[name], runs.get(1, {}).get(name) if size > 1 else None
+            single = runs.get(1, {}).get(name) if size > 1 else None
             record = Record(
                 name=f"step of {name}, {size} process{'es' if size > 1 else ''}",
                 n=n,
                 m=m,
                 d=None if name == "ensemble" else COMPONENTS,
                 c=CLASSES,
-                **spread(figures["wall"]),
-                **({} if single is None else _efficiency(figures, single, size)),
+                **spread(run[name]["wall"]),
+                **({} if single is None else _efficiency(run[name], single, size)),
             )
             records.append(record)
     return records
@@ -196,7 +139,7 @@ def _efficiency(figures: Figures, single: Figures, size: int) -> dict[str, Any]:
     return {
         "value": by["wall"],
         "unit": "efficiency",
-        "alternatives": (Reference(name="one process", seconds=median(single["wall"])),),
+        "alternatives": [Reference(name="one process", seconds=median(single["wall"]))],
         "note": (
             f"efficiency by time of the processor, which leaves waiting out, {by['processor']:.2f}; "
             f"a process puts {figures['gathered']:,} bytes into gathers and {figures['summed']:,} into sums"
@@ -210,24 +153,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--rows", type=int, default=2000, help="Examples, all in one batch.")
     options.add_argument("--particles", type=int, default=10, help="Particles.")
     options.add_argument("--steps", type=int, default=5, help="Steps of a fit that are timed.")
-    options.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="How many, one by one.")
+    options.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="World sizes, one by one.")
     chosen = options.parse_args(arguments)
     with limited_threads(1):  # as the processes have, for the description of the machine
         finish(chosen, "scaling", _measure_all(chosen))
 
 
 def _measure_all(chosen: argparse.Namespace) -> Iterator[list[Record]]:
-    """Start every number of processes in turn, several times."""
+    """Start every world size in turn, several times."""
     n, m, steps, repeats = chosen.rows, chosen.particles, chosen.steps, chosen.repeats
     if chosen.tiny:
         n, m, steps, repeats = 40, 2, 2, 1
     rounds = [{size: launch(size, n, m, steps) for size in chosen.processes} for _ in range(repeats)]
-    runs = {size: pooled([one[size] for one in rounds]) for size in chosen.processes}
-    yield make_records(runs, n, m)
+    yield make_records({size: pooled([one[size] for one in rounds]) for size in chosen.processes}, n, m)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--member"]:
-        run_member(*map(int, sys.argv[2:5]), Path(sys.argv[5]))
+    if sys.argv[1:2] == ["--rank"]:
+        run_rank(*map(int, sys.argv[2:5]), Path(sys.argv[5]))
     else:
         main()

@@ -14,38 +14,26 @@ import torch
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
 
-from measuring import COLUMNS, finish, interleaved, limited_threads, make_inputs, median, parser
+from measuring import finish, interleaved, limited_threads, median, parser
 from pnca import PNCAClassifier
+from problems import COLUMNS, make_inputs
 from records import Record, Reference
 
 N_WORKERS = 2
+_ONE, _PRODUCTS = "PNCA, one process, 1 thread", "products of the networks, float64, 1 thread"
 
 
 def score(model: Any, rows: Path, part: slice) -> int:
-    """Predict a part of the rows in a file; return how many that were.
-
-    Parameters
-    ----------
-    model : classifier
-        Fitted.
-    rows : Path
-        An array saved by numpy, of which only the part is read.
-    part : slice
-        Which rows.
-
-    Returns
-    -------
-    int
-    """
+    """Predict a part of the rows in a numpy file, reading no more; return how many that were."""
     return len(model.predict_proba(np.load(rows, mmap_mode="r")[part]))
 
 
-def with_threads(n_threads: int, task: Callable[[], object]) -> Callable[[], None]:
+def with_threads(n_threads: int, task: Callable[[], object]) -> Callable[[], object]:
     """Run a task with this many threads in torch, and in the libraries below scikit-learn."""
 
-    def run() -> None:
+    def run() -> object:
         with limited_threads(n_threads):
-            task()
+            return task()
 
     return run
 
@@ -63,101 +51,58 @@ def parts(n_rows: int, n_parts: int) -> list[slice]:
 
 
 def dask_task(stack: ExitStack, model: Any, rows: Path, n_rows: int) -> Callable[[], object]:
-    """Start local workers; return what lets them score all rows.
-
-    Parameters
-    ----------
-    stack : ExitStack
-        Stops them in the end.
-    model : classifier
-        Sent to each worker once.
-    rows : Path
-        The file that each reads its parts of.
-    n_rows : int
-        How many there are.
-
-    Returns
-    -------
-    callable
-    """
+    """Start local workers, which the stack stops in the end; return what lets them score all rows."""
     from distributed import Client, LocalCluster
 
-    cluster = stack.enter_context(
-        LocalCluster(n_workers=N_WORKERS, threads_per_worker=1, dashboard_address=None, processes=True)
-    )
-    client = stack.enter_context(Client(cluster))
+    cluster = LocalCluster(n_workers=N_WORKERS, threads_per_worker=1, dashboard_address=None, processes=True)
+    client = stack.enter_context(Client(stack.enter_context(cluster)))
     (sent,) = client.scatter([model], broadcast=True)
-    # A first time loads libraries in every worker.
-    client.gather([client.submit(score, sent, rows, slice(0, 100), pure=False) for _ in range(2 * N_WORKERS)])
 
-    def run() -> object:
-        waiting = [
-            client.submit(score, sent, rows, part, pure=False) for part in parts(n_rows, 4 * N_WORKERS)
-        ]
-        return sum(client.gather(waiting))
+    def run(pieces: Sequence[slice] = tuple(parts(n_rows, 4 * N_WORKERS))) -> object:
+        return sum(client.gather([client.submit(score, sent, rows, part, pure=False) for part in pieces]))
 
+    run([slice(0, 100)] * 2 * N_WORKERS)  # a first time loads libraries in every worker
     return run
 
 
 def measure(
     n: int, n_rows: int, repeats: int, *, epochs: int, use_dask: bool = True
-) -> tuple[list[Record], list[dict[str, str]]]:
-    """Time the scoring of rows in a file by the default model and by nearest neighbours.
-
-    Parameters
-    ----------
-    n : int
-        Training examples.
-    n_rows : int
-        Rows to score.
-    repeats : int
-        Rounds.
-    epochs : int
-        Of the fit, which does not count.
-    use_dask : bool
-        Whether to start workers.
-
-    Returns
-    -------
-    records : list of Record
-        Rows a second; the alternative of all is one process with one thread.
-    skipped : list of dict
-        What did not run, and why.
-    """
+) -> tuple[list[Record], dict[str, str]]:
+    """Time the scoring of rows in a file by the default model and by nearest neighbours, in turn."""
     X, y = make_inputs(n)
     model = PNCAClassifier(max_epochs=epochs, n_folds=None, device="cpu", random_state=0).fit(X, y)
     neighbours = KNeighborsClassifier().fit(X, y)
     nca = NeighborhoodComponentsAnalysis(n_components=10, init="pca", max_iter=3, random_state=0)
     projected = make_pipeline(nca, KNeighborsClassifier()).fit(X, y)
-    skipped = []
+    contenders = {
+        _ONE: (1, model),
+        "PNCA, one process, 2 threads": (2, model),
+        "k nearest neighbours (scikit-learn), 2 threads": (2, neighbours),
+        "NCA to 10 columns + k nearest neighbours (scikit-learn), 2 threads": (2, projected),
+    }
+    skipped = {}
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        rows = folder / "rows.npy"
+        rows = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "rows.npy"
         np.save(rows, make_inputs(n_rows, seed=1)[0])
-        everything = slice(0, n_rows)
-        tasks: dict[str, Callable[[], object]] = {
-            "PNCA, one process, 1 thread": with_threads(1, partial(score, model, rows, everything)),
-            "PNCA, one process, 2 threads": with_threads(2, partial(score, model, rows, everything)),
-            "k nearest neighbours (scikit-learn), 2 threads": with_threads(
-                2, partial(score, neighbours, rows, everything)
-            ),
-            "NCA to 10 columns + k nearest neighbours (scikit-learn), 2 threads": with_threads(
-                2, partial(score, projected, rows, everything)
-            ),
-            "products of the networks, float64, 1 thread": with_threads(1, forward_products(model, n_rows)),
-        }
+        tasks: dict[str, Callable[[], object]] = {}
+        for name, (n_threads, classifier) in contenders.items():
+            score(classifier, rows, slice(0, 100))  # a first time loads libraries
+            tasks[name] = with_threads(n_threads, partial(score, classifier, rows, slice(0, n_rows)))
+        tasks[_PRODUCTS] = with_threads(1, forward_products(model, n_rows))
         if use_dask:
             try:
                 tasks[f"PNCA, Dask, {N_WORKERS} local workers"] = dask_task(stack, model, rows, n_rows)
             except ImportError:
-                skipped.append({"name": "Dask", "reason": "distributed is not installed (extra: dask)"})
-        for classifier in (model, neighbours, projected):  # a first time loads libraries
-            score(classifier, rows, slice(0, 100))
+                skipped["Dask"] = "distributed is not installed (extra: dask)"
         taken = interleaved(tasks, repeats, warm_up=0)
-    rates = {name: n_rows / median(seconds) for name, seconds in taken.items()}
-    one, *others = rates
-    floor = Reference(name="products of the networks alone", value=rates[others[3]])
-    base = Reference(name="PNCA, one process, 1 thread", value=rates[one])
+    return make_records(
+        {name: n_rows / median(seconds) for name, seconds in taken.items()}, n, repeats
+    ), skipped
+
+
+def make_records(rates: dict[str, float], n: int, repeats: int) -> list[Record]:
+    """Rows a second; the alternative of all is one process with one thread."""
+    floor = Reference(name="products of the networks alone", value=rates.pop(_PRODUCTS))
     return [
         Record(
             name=name,
@@ -166,33 +111,17 @@ def measure(
             value=round(rate, 1),
             unit="rows/s",
             repeats=repeats,
-            alternatives=() if name == one else (base,),
-            floors=(floor,) if name == one else (),
+            alternatives=() if name == _ONE else (Reference(name=_ONE, value=rates[_ONE]),),
+            floors=(floor,) if name == _ONE else (),
         )
         for name, rate in rates.items()
-        if not name.startswith("products")
-    ], skipped
+    ]
 
 
 def forward_products(model: PNCAClassifier, n_rows: int, chunk: int = 1024) -> Callable[[], object]:
-    """The products that the networks need for so many rows, in the precision of predictions.
-
-    Parameters
-    ----------
-    model : PNCAClassifier
-        Fitted.
-    n_rows : int
-        Rows.
-    chunk : int
-        Rows at once.
-
-    Returns
-    -------
-    callable
-    """
-    sizes = model.network_.layer_sizes
+    """The products that a model's networks need for so many rows, in the precision of predictions."""
     m = len(model.particles_)
-    weights = [torch.rand(m, a, b, dtype=torch.float64) for a, b in pairwise(sizes)]
+    weights = [torch.rand(m, a, b, dtype=torch.float64) for a, b in pairwise(model.network_.layer_sizes)]
     inputs = torch.rand(min(chunk, n_rows), COLUMNS, dtype=torch.float64).expand(m, -1, -1)
 
     def run() -> float:

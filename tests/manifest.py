@@ -201,7 +201,9 @@ def compare(former: Path, now: Path) -> int:
                 else ""
             )
             print(f"differs: {name} {far}")
-        print(f"{len(a.files)} arrays, {len(different)} differ, {len(missing)} missing, {len(set(b.files) - set(a.files))} new")
+        print(
+            f"{len(a.files)} arrays, {len(different)} differ, {len(missing)} missing, {len(set(b.files) - set(a.files))} new"
+        )
     return int(bool(different or missing))
 
 

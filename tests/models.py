@@ -4,7 +4,6 @@ import torch
 
 from pnca import BNNClassifier, DNNClassifier, EnsembleClassifier, NCAClassifier, PNCAClassifier
 
-
 SMALL = {
     "hidden_layer_sizes": (16,),
     "learning_rate": 0.01,

@@ -1,5 +1,7 @@
 """Every benchmark runs at toy size and writes records that can be read; no time is asserted."""
 
+import pkgutil
+import shlex
 import warnings
 from types import SimpleNamespace
 
@@ -14,19 +16,22 @@ import growth
 import importing
 import mnist_scale
 import positive_kernel
+import problems
 import scaling
 import scoring
 import small_fits
 from measuring import (
+    INSIDE,
+    clocked,
     command_line,
     environment,
     finish,
     interleaved,
     limited_threads,
-    make_inputs,
     parser,
-    spread,
 )
+from pnca import PNCAClassifier
+from problems import make_inputs
 from products import kappa_products, n_parameters, network_products, repeated
 from records import Record, Reference, read_results
 
@@ -62,22 +67,16 @@ def test_small_fits__has_floors_with_and_without_kappa(tmp_path):
 
 def test_gpu_small__compares_stacked_folds_with_single_fits(tmp_path):
     results = run(gpu_small, tmp_path, "--device", "cpu")
-    assert results.records[0].alternatives[0].name == "each step started from Python"
+    assert results.records[0].alternatives[0].name == "each step launched from Python"
     assert results.records[-1].speedup() > 0
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
-def test_gpu_small__without_a_gpu_says_so(tmp_path):
-    results = run(gpu_small, tmp_path)
+@pytest.mark.parametrize("script", [gpu_small, gpu_masses])
+def test_gpu__without_one_says_so(tmp_path, script):
+    results = run(script, tmp_path)
     assert results.records == ()
-    assert results.skipped[0]["reason"] == "no CUDA device here"
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
-def test_gpu_masses__without_a_gpu_says_so(tmp_path):
-    results = run(gpu_masses, tmp_path)
-    assert results.records == ()
-    assert results.skipped == ({"name": "fused kernels", "reason": "no CUDA device here"},)
+    assert [entry["reason"] for entry in results.skipped] == ["no CUDA device here"]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +90,16 @@ def test_gpu_masses__exact_gradient_is_that_of_the_whole_kernel(case):
     assert 0 < record.value < 1e-5
     assert record.value == record.alternatives[0].value
     assert problem.error(2 * problem.gradient(problem.whole_kernel())) == pytest.approx(1, abs=1e-4)
+
+
+def test_gpu_masses__measures_every_case(monkeypatch):
+    """With the whole kernel in the place of the fused ones, which need a GPU."""
+    monkeypatch.setattr(gpu_masses.Problem, "fused", gpu_masses.Problem.whole_kernel)
+    chosen = SimpleNamespace(tiny=True, repeats=1, device="cpu", no_flex=True)
+    (alone,), (beside,) = gpu_masses._measure_all(chosen, {})
+    assert alone.note.startswith("forward alone ")
+    assert [reference.name for reference in beside.alternatives] == ["whole kernel in torch"]
+    assert beside.speedup() > 0
 
 
 def test_gpu_masses__attention_gives_the_same_masses():
@@ -117,7 +126,7 @@ def test_cpu_masses__is_compared_with_others_and_has_its_memory(tmp_path):
     ]
     of_scikit_learn, of_keops = (one.verdict(target) for target in one.targets)
     assert of_scikit_learn is not None
-    assert (of_keops is None) is (not cpu_masses.has_keops())
+    assert (of_keops is None) is any(entry["name"] == "KeOps" for entry in results.skipped)
     assert alone.memory_gib > 0
     assert alone.verdict(alone.targets[0]) is True
     assert all(record.speedup("the whole kernel") > 0 for record in small)
@@ -125,8 +134,9 @@ def test_cpu_masses__is_compared_with_others_and_has_its_memory(tmp_path):
 
 def test_cpu_masses__contenders_agree():
     z, labels = cpu_masses.problem(60, 2)
-    for answers in ([slice(0, 2)], [slice(0, 1), slice(1, 2)]):
-        ours, whole = (way(z, labels, answers)() for way in (cpu_masses.tiles, cpu_masses.whole_kernel))
+    for is_shared in (False, True):
+        answers = problems.answering(2, is_shared=is_shared)
+        ours, whole = (way(z, labels, answers)() for way in (cpu_masses.in_tiles, cpu_masses.at_once))
         torch.testing.assert_close(ours, whole, rtol=1e-4, atol=1e-5)
 
 
@@ -134,8 +144,8 @@ def test_cpu_masses__target_is_about_the_faster_way():
     with_both = [
         Reference(name=f"KeOps, {way}", seconds=seconds) for way, seconds in (("a", 2.0), ("b", 1.0))
     ]
-    assert cpu_masses._as_fast_as("KeOps", with_both).of == "KeOps, b"
-    assert cpu_masses._as_fast_as("KeOps", []).of == "KeOps"
+    assert cpu_masses.as_fast_as("KeOps", with_both).of == "KeOps, b"
+    assert cpu_masses.as_fast_as("KeOps", []).of == "KeOps"
 
 
 def digits(n=80):
@@ -148,22 +158,20 @@ def digits(n=80):
     return mnist, SimpleNamespace(images=images[20:40])
 
 
-def test_positive_kernel__without_data_measures_errors_alone(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("script", "n_records"), [(positive_kernel, 2), (mnist_scale, 0)])
+def test_mnist__without_data_measures_what_needs_none(tmp_path, monkeypatch, script, n_records):
     monkeypatch.delenv("PNCA_DATA_DIR", raising=False)
-    results = run(positive_kernel, tmp_path)
-    assert [record.name for record in results.records] == [
-        "random embeddings, 20 features",
-        "random embeddings, 40 features",
-    ]
-    assert [len(record.alternatives) for record in results.records] == [3, 3]
+    results = run(script, tmp_path)
+    assert len(results.records) == n_records
+    assert all(len(record.alternatives) == 3 for record in results.records)
     assert results.skipped == ({"name": "MNIST", "reason": "PNCA_DATA_DIR is not set"},)
 
 
 def test_positive_kernel__measures_models_beside_exact_ones(tmp_path, monkeypatch):
     mnist, letters = digits()
     monkeypatch.setenv("PNCA_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(positive_kernel, "load_mnist", lambda folder: mnist)
-    monkeypatch.setattr(positive_kernel, "load_notmnist", lambda folder: letters)
+    monkeypatch.setattr(problems, "load_mnist", lambda folder: mnist)
+    monkeypatch.setattr(problems, "load_notmnist", lambda folder: letters)
     results = run(positive_kernel, tmp_path)
     names = [record.name for record in results.records]
     assert names[2:4] == ["fitted embeddings, 20 features", "fitted embeddings, 40 features"]
@@ -189,12 +197,6 @@ def test_positive_kernel__the_exact_kernel_has_no_error():
 
     found = positive_kernel.errors(exact, positive_kernel.random_embeddings(60), 1)
     assert found == {"near": 0, "mass": 0, "shares": 0}
-
-
-def test_mnist_scale__without_data_says_so(tmp_path, monkeypatch):
-    monkeypatch.delenv("PNCA_DATA_DIR", raising=False)
-    results = run(mnist_scale, tmp_path)
-    assert results.skipped == ({"name": "MNIST", "reason": "PNCA_DATA_DIR is not set"},)
 
 
 def test_scaling__starts_processes_that_time_their_steps(tmp_path):
@@ -234,49 +236,43 @@ def test_scoring__parts_cover_all_rows():
     assert np.concatenate([np.arange(10)[part] for part in cut]).tolist() == list(range(10))
 
 
-def test_growth__measures_a_point_of_each_kernel_it_knows():
-    for kernel in filter(growth.is_known, growth.KERNELS):
-        point = growth.measure_point(
-            kernel=kernel, n=30, m=2, d=2, c=3, device="cpu", epochs=3, n_predicted=5
-        )
-        assert point["fit_seconds"] > 0
-        assert point["predict_seconds"] > 0
+@pytest.mark.parametrize("kernel", growth.KERNELS)
+def test_growth__measures_a_point_of_each_kernel(kernel):
+    point = growth.measure_point(kernel=kernel, n=30, m=2, d=2, c=3, device="cpu", epochs=3, n_predicted=5)
+    assert point["fit_seconds"] > 0
+    assert point["predict_seconds"] > 0
 
 
-def test_growth__writes_a_record_a_point_and_skips_unknown_kernels(tmp_path, monkeypatch):
+def test_growth__writes_a_record_of_fit_and_prediction_for_every_point(tmp_path, monkeypatch):
     seen = []
 
-    def measured(settings, threads):
-        seen.append(settings)
+    def measured(script, flag, point, threads):
+        seen.append(point)
         return {"fit_seconds": 1.0, "fit_gib": None, "predict_seconds": 2.0, "predict_gib": 0.5}
 
-    monkeypatch.setattr(growth, "measure_in_fresh_process", measured)
-    monkeypatch.setattr(growth, "is_known", lambda kernel: kernel != "positive")
+    monkeypatch.setattr(growth, "in_fresh_process", measured)
     path = tmp_path / "growth.json"
-    growth.main(["--out", str(path), "--kernels", "exact, cross", "positive"])
-    results = read_results(path)
-    assert len(results.records) == 2 * len(seen) == 2 * sum(map(len, growth.SWEEPS.values()))
-    assert {record.sweep for record in results.records} == set("nmdc")
-    assert results.skipped == ({"name": "positive", "reason": "this version has no such kernel"},)
+    growth.main(["--out", str(path), "--kernels", "exact, cross"])
+    records = read_results(path).records
+    assert len(records) == 2 * len(seen) == 2 * sum(map(len, growth.SWEEPS.values()))
+    assert {record.sweep for record in records} == set("nmdc")
 
 
 def test_importing__subtracts_what_was_there_before():
-    clock = {"nothing": 0.1, "torch": 2.0, "torch, pnca": 2.1, "torch, scikit-learn": 2.6, "help": 0.4}
-    clock["torch, PNCAClassifier"] = 2.7
-    names = {tuple(command): name for name, command in importing.COMMANDS.items()}
-    taken = importing.measure(2, run=lambda command: clock[names[tuple(command)]])
-    package, model, own, help_ = importing.make_records(taken)
-    assert package.seconds == pytest.approx(0.1)
+    taken = {"nothing": 0.1, "torch": 2.0, "torch, pnca": 2.1, "torch, scikit-learn": 2.6, "help": 0.4}
+    taken["torch, PNCAClassifier"] = 2.7
+    assert taken.keys() == importing.COMMANDS.keys()
+    records = importing.make_records({name: [seconds] for name, seconds in taken.items()})
+    package, model, _, help_ = records
+    assert [record.seconds for record in records] == pytest.approx([0.1, 0.7, 0.1, 0.4])
     assert package.verdict(package.targets[0]) is True
-    assert model.seconds == pytest.approx(0.7)
     assert model.over_floor() == pytest.approx(0.7 / 0.6)
     assert model.verdict(model.targets[0]) is False
-    assert own.seconds == pytest.approx(0.1)
-    assert help_.seconds == 0.4
+    assert help_.over_floor() == pytest.approx(4)
 
 
 def test_importing__runs_a_fresh_interpreter():
-    assert importing.run_seconds(importing.COMMANDS["help"]) > 0
+    importing.start(importing.COMMANDS["help"])
 
 
 def test_products__are_those_of_a_step():
@@ -286,6 +282,14 @@ def test_products__are_those_of_a_step():
     flops = sum(event.flops for event in profile.key_averages())
     first, second, p = 5 * 6 * 3 * 4, 5 * 6 * 4 * 2, 3 * 4 + 4 + 4 * 2 + 2
     assert flops == 2 * 2 * (2 * first + 3 * second + 3 * 5 * 5 * p)
+
+
+def test_clocked__times_calls_inside_the_library_and_puts_them_back():
+    before = {name: pkgutil.resolve_name(path) for name, path in INSIDE.items()}
+    with clocked("selection") as selection, clocked("epoch") as epochs, clocked("training") as training:
+        PNCAClassifier(max_epochs=3, random_state=0).fit(*make_inputs(20, 2, 5))
+    assert [len(clock["wall"]) for clock in (selection, epochs, training)] == [1, 3, 1]
+    assert {name: pkgutil.resolve_name(path) for name, path in INSIDE.items()} == before
 
 
 def test_interleaved__takes_turns_and_leaves_the_warm_up_out():
@@ -317,10 +321,6 @@ def test_finish__keeps_what_was_measured_before_an_error(tmp_path):
     assert [record.name for record in read_results(path).records] == ["done"]
 
 
-def test_spread__of_one_is_that_one():
-    assert spread([2.0]) == {"seconds": 2.0, "low": 2.0, "high": 2.0, "repeats": 1}
-
-
 def test_environment__names_machine_versions_and_threads():
     about = environment()
     assert about["threads"] == torch.get_num_threads()
@@ -331,12 +331,12 @@ def test_environment__names_machine_versions_and_threads():
 def test_command_line__repeats_the_run():
     options = parser("What it does.", repeats=3)
     options.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), default=(1, 2))
-    options.add_argument("--kernels", nargs="*", default=["exact", "positive"])
+    options.add_argument("--kernels", nargs="*", default=["exact, cross", "positive"])
     options.add_argument("--no-flex", action="store_true")
     chosen = options.parse_args(["--out", "there.json", "--no-flex", "--device", "cuda"])
     line = command_line(chosen)
-    assert line == "--repeats 3 --device cuda --sizes 1,2 --kernels exact positive --no-flex"
-    assert options.parse_args(["--out", "there.json", *line.split()]) == chosen
+    assert line == "--repeats 3 --device cuda --sizes 1,2 --kernels 'exact, cross' positive --no-flex"
+    assert options.parse_args(["--out", "there.json", *shlex.split(line)]) == chosen
 
 
 def test_inputs__of_two_seeds_share_their_classes():

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pnca.training.folds import Teams, assign_folds
 
 from pnca.exceptions import InvalidInputError
-from pnca.training.folds import Teams, assign_folds
 
 
 def within_one(counts):
