@@ -20,7 +20,7 @@ from pnca import PNCAClassifier, paper_settings
 from pnca.estimators import neighbour
 from pnca.estimators.base import Examples
 from pnca.exceptions import InvalidInputError
-from pnca.maths.novelty import held_out_log_residuals
+from pnca.maths.inputs import held_out_log_residuals
 from pnca.training.folds import Teams
 
 OUT_OF_FOLD = ["oof_proba_", "oof_evidence_", "oof_loss_", "folds_"]

@@ -3,7 +3,7 @@ import torch
 
 import reference
 import scenarios
-from pnca.maths.distances import sq_distances
+from pnca.maths.kernels import sq_distances
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,7 +1,8 @@
 import torch
 
 import scenarios
-from pnca.maths.likelihood import cross_entropy, cross_entropy_and_probabilities, log_mean
+from pnca.maths.likelihood import cross_entropy, cross_entropy_and_probabilities
+from pnca.maths.neighbours import log_mean
 
 
 def test_cross_entropy__equals_the_loop():

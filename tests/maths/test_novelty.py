@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pnca.maths.novelty import (
+from pnca.maths.inputs import (
     FAMILIAR,
     NOVEL,
     Plane,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scenarios
-from pnca.maths.out_of_fold import out_of_fold_losses, posterior_mean, shrinkage, typical_log_mass
+from pnca.models.selection import out_of_fold_losses, posterior_mean, shrinkage, typical_log_mass
 
 PRIOR = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 BACKGROUNDS = torch.tensor([0.01, 0.1, 1.0, 10.0], dtype=torch.float64)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scenarios
-from pnca.maths.scaling import column_scale, common_scale, neighbour_loss
+from pnca.maths.inputs import column_scale, common_scale, neighbour_loss
 
 
 def scaled(inputs, scale):

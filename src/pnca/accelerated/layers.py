@@ -1,6 +1,6 @@
 """Fully connected layers of many particles on a GPU: one kernel per layer instead of torch's three or four.
 
-The functions are those of :mod:`pnca.maths.layers`, for small steps, in which launching a kernel takes as
+The functions are those of ``pnca.networks.mlp.Layers``, for small steps, in which launching a kernel takes as
 long as its work.
 """
 
@@ -25,19 +25,19 @@ def can_be_fused(particles: Tensor, inputs: Tensor) -> bool:
 
 
 def outputs(inputs: Tensor, weights: Tensor, biases: Tensor, *, relu: bool) -> Tensor:
-    """Outputs of a layer; see :func:`pnca.maths.layers.outputs`."""
+    """Outputs of a layer; see ``pnca.networks.mlp.Layers.outputs``."""
     out = inputs.new_empty(*inputs.shape[:2], weights.shape[2])
     _product(inputs, weights, out, biases=biases, relu=relu)
     return out
 
 
 def weight_gradients(inputs: Tensor, of_outputs: Tensor, out: Tensor, out_of_biases: Tensor) -> None:
-    """Gradients of a layer's parameters; see :func:`pnca.maths.layers.weight_gradients`."""
+    """Gradients of a layer's parameters; see ``pnca.networks.mlp.Layers.weight_gradients``."""
     _product(inputs.mT, of_outputs, out, sums=out_of_biases)
 
 
 def input_gradients(of_outputs: Tensor, weights: Tensor, inputs: Tensor) -> Tensor:
-    """Gradients of a layer's inputs; see :func:`pnca.maths.layers.input_gradients`."""
+    """Gradients of a layer's inputs; see ``pnca.networks.mlp.Layers.input_gradients``."""
     out = torch.empty_like(inputs)
     _product(of_outputs, weights.mT, out, gate=inputs)
     return out

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pnca.maths.distances import sq_distances
-
 #: Pairs of latent points held at once, 4 MiB in float32: near a processor's cache, and enough to hide the
 #: cost of calling an operation.
 MAX_PAIRS = 2**20
@@ -16,6 +14,42 @@ MAX_PAIRS = 2**20
 #: By how much the log of the input factor falls over the median squared distance of the data with many
 #: columns; half as much with ``FEW_COLUMNS``.
 INPUT_DECAY, FEW_COLUMNS = 8.0, 25
+
+
+def sq_distances(a: Tensor, b: Tensor) -> Tensor:
+    r"""Squared distances between two sets of points.
+
+    .. math:: D_{ij} = \|a_i - b_j\|^2 = \|a_i\|^2 + \|b_j\|^2 - 2\, a_i \cdot b_j
+
+    One matrix product instead of a difference tensor; no square root, whose gradient at zero is NaN. Both
+    sets are first centred on the mean of ``b``: a shared offset would cancel only up to rounding.
+
+    Parameters
+    ----------
+    a, b : Tensor of shape (..., n_a, d) and (..., n_b, d)
+        The points :math:`a_i` and :math:`b_j`.
+
+    Returns
+    -------
+    Tensor of shape (..., n_a, n_b)
+        Never negative.
+
+    Examples
+    --------
+    >>> sq_distances(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[25.,  0.]])
+    """
+    # Only b decides the centre: a row of the result must not depend on the other rows of a.
+    centre = b.detach().mean(dim=-2, keepdim=True)
+    if a is b:
+        b = b - centre
+        products = b @ b.mT
+        sq_norms_a = sq_norms_b = products.diagonal(dim1=-2, dim2=-1)
+    else:
+        a, b = a - centre, b - centre
+        products = a @ b.mT
+        sq_norms_a, sq_norms_b = a.square().sum(dim=-1), b.square().sum(dim=-1)
+    return (sq_norms_a[..., :, None] + sq_norms_b[..., None, :] - 2 * products).clamp_min(0)
 
 
 def log_latent_kernel(a: Tensor, b: Tensor, bandwidth: float) -> Tensor:

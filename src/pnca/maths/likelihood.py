@@ -1,6 +1,5 @@
 """Loss of softmax networks, and averages of probabilities."""
 
-import math
 from typing import Any
 
 import torch
@@ -62,17 +61,3 @@ class _CrossEntropy(torch.autograd.Function):
         probabilities, chosen, weights = ctx.saved_tensors
         errors = probabilities.scatter_add(2, chosen, probabilities.new_full((), -1.0).expand(chosen.shape))
         return errors.mul_((grad[:, None] * weights)[:, :, None]), None, None
-
-
-def log_mean(logs: Tensor) -> Tensor:
-    r"""Log of the mean over particles, from logs :math:`a_l`: (m, ...) -> (...).
-
-    .. math:: \log \frac{1}{m} \sum_l e^{a_l}
-
-    Examples
-    --------
-    >>> import torch
-    >>> log_mean(torch.tensor([1.0, 3.0]).log()).exp()
-    tensor(2.)
-    """
-    return logs.logsumexp(dim=0) - math.log(logs.shape[0])

@@ -284,3 +284,16 @@ def log_plus(log_mass: Tensor, background: float, log_share: Tensor | float = 0.
     # Full, not new_tensor: a number is filled in on the device and not copied there.
     log_background = torch.full_like(log_mass, math.log(background))
     return torch.logaddexp(log_mass, log_background + log_share)
+
+
+def log_mean(logs: Tensor) -> Tensor:
+    r"""Log of the mean over particles, from logs :math:`a_l`: (m, ...) -> (...).
+
+    .. math:: \log \frac{1}{m} \sum_l e^{a_l}
+
+    Examples
+    --------
+    >>> log_mean(torch.tensor([1.0, 3.0]).log()).exp()
+    tensor(2.)
+    """
+    return logs.logsumexp(dim=0) - math.log(logs.shape[0])

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pnca.maths.distances import sq_distances
+from pnca.maths.kernels import sq_distances
 from pnca.maths.neighbours import LOG_ZERO, one_hot
 
 #: Numbers held at once by sums in log space; it bounds memory, results do not depend on it.

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from pnca.maths.likelihood import log_mean
+from pnca.maths.neighbours import log_mean
 
 
 class EntropySplit(NamedTuple):

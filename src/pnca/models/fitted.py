@@ -14,8 +14,7 @@ from torch import Tensor
 
 from pnca.exceptions import InvalidInputError
 from pnca.maths.inputs import Novelty, Scaler
-from pnca.maths.likelihood import log_mean
-from pnca.maths.neighbours import is_isolated, log_class_probabilities, log_neighbour_shares
+from pnca.maths.neighbours import is_isolated, log_class_probabilities, log_mean, log_neighbour_shares
 from pnca.maths.uncertainty import split_entropy
 from pnca.models.kernels import Kernel, Support, log_pairs_to_support
 from pnca.networks import ParticleNetwork

@@ -16,8 +16,7 @@ from torch import Tensor
 from pnca import accelerated
 from pnca.exceptions import InvalidInputError
 from pnca.maths.features import orthogonal_frequencies
-from pnca.maths.inputs import Scaler
-from pnca.maths.scaling import column_scale, common_scale, neighbour_loss
+from pnca.maths.inputs import Scaler, column_scale, common_scale, neighbour_loss
 from pnca.maths.stein import (
     UNMIXED,
     Mixing,

@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 
 from pnca import accelerated
-from pnca.maths import layers
-from pnca.networks.base import unflatten
 
 
 class MLP:
@@ -68,11 +66,77 @@ class MLP:
         if training and self.dropout:
             hidden = drop(hidden, self.dropout, generator)
         is_shared = hidden.stride(0) == 0
-        outputs: Tensor = _Layers.apply(particles, hidden, self.shapes, mixing, is_shared)  # type: ignore[no-untyped-call]
+        outputs: Tensor = _Perceptron.apply(particles, hidden, self.shapes, mixing, is_shared)  # type: ignore[no-untyped-call]
         return outputs
 
 
-class _Layers(torch.autograd.Function):
+class Layers:
+    """A fully connected layer of m particles, forward and backward, as batched matrix products.
+
+    ``pnca.accelerated.layers`` has the same functions for a GPU.
+    """
+
+    @staticmethod
+    def outputs(inputs: Tensor, weights: Tensor, biases: Tensor, *, relu: bool) -> Tensor:
+        r"""Outputs of a layer, with ReLU or without.
+
+        .. math:: o_l = x_l W_l + b_l
+
+        Parameters
+        ----------
+        inputs : Tensor of shape (m, n, a)
+            The inputs :math:`x_l`.
+        weights, biases : Tensor of shape (m, a, b) and (m, b)
+            The parameters :math:`W_l` and :math:`b_l`.
+        relu : bool
+            Whether to set negative outputs to zero.
+
+        Returns
+        -------
+        Tensor of shape (m, n, b)
+
+        Examples
+        --------
+        >>> Layers.outputs(torch.ones(1, 1, 2), torch.ones(1, 2, 1), torch.tensor([[-3.0]]), relu=True)
+        tensor([[[0.]]])
+        """
+        out = torch.baddbmm(biases[:, None, :], inputs, weights)
+        return out.relu_() if relu else out
+
+    @staticmethod
+    def weight_gradients(inputs: Tensor, of_outputs: Tensor, out: Tensor, out_of_biases: Tensor) -> None:
+        """Write gradients of the weights to ``out`` (m, a, b) and of the biases to ``out_of_biases`` (m, b).
+
+        ``inputs`` are those of the layer (m, n, a), ``of_outputs`` the gradients of its outputs (m, n, b).
+        """
+        torch.bmm(inputs.mT, of_outputs, out=out)
+        torch.sum(of_outputs, dim=1, out=out_of_biases)
+
+    @staticmethod
+    def input_gradients(of_outputs: Tensor, weights: Tensor, inputs: Tensor) -> Tensor:
+        """Gradients (m, n, a) of a layer's inputs before the ReLU that made them.
+
+        Parameters
+        ----------
+        of_outputs : Tensor of shape (m, n, b)
+            Gradients of the outputs.
+        weights : Tensor of shape (m, a, b)
+            Weights of the layer.
+        inputs : Tensor of shape (m, n, a)
+            Inputs of the layer: where they are zero, so is the gradient.
+
+        Examples
+        --------
+        >>> weights, inputs = torch.tensor([[[2.0], [3.0]]]), torch.tensor([[[0.0, 1.0]]])
+        >>> Layers.input_gradients(torch.ones(1, 1, 1), weights, inputs)
+        tensor([[[0., 3.]]])
+        """
+        # The gradient of ReLU in one pass; a mask would be two.
+        of_inputs: Tensor = torch.ops.aten.threshold_backward(of_outputs @ weights.mT, inputs, 0)
+        return of_inputs
+
+
+class _Perceptron(torch.autograd.Function):
     """All layers at once; gradients go straight into one flat buffer, where autograd would copy."""
 
     @staticmethod
@@ -84,7 +148,8 @@ class _Layers(torch.autograd.Function):
         mixing: Tensor | None,
         is_shared: bool,
     ) -> Tensor:
-        how = accelerated.layers if accelerated.layers.can_be_fused(particles, inputs) else layers
+        is_fused = particles.is_cuda and accelerated.layers.can_be_fused(particles, inputs)
+        how: Any = accelerated.layers if is_fused else Layers
         tensors = unflatten(particles, shapes)
         weights, biases = tensors[0::2], tensors[1::2]
         hidden = [inputs]
@@ -126,3 +191,16 @@ def drop(inputs: Tensor, rate: float, generator: torch.Generator | None = None) 
     words.random_(-(2**63), None, generator=generator)
     kept = words.view(torch.uint8)[:n].view(inputs.shape) >= level
     return inputs * kept * (256 / (256 - level))
+
+
+def unflatten(particles: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
+    """Views (m, *shape) of the tensors of these shapes that lie end to end in flat particles (m, p).
+
+    Examples
+    --------
+    >>> [t.shape for t in unflatten(torch.zeros(3, 8), [torch.Size([2, 3]), torch.Size([2])])]
+    [torch.Size([3, 2, 3]), torch.Size([3, 2])]
+    """
+    # split, not slices: its gradient is one concatenation, where each slice would fill a whole buffer.
+    parts = torch.split(particles, [math.prod(shape) for shape in shapes], dim=1)
+    return [part.view(-1, *shape) for part, shape in zip(parts, shapes, strict=True)]

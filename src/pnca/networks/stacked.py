@@ -2,14 +2,14 @@
 
 import copy
 from collections.abc import Callable
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from pnca.exceptions import InvalidInputError
-from pnca.networks.base import mix_gradients, unflatten
+from pnca.networks.mlp import unflatten
 from pnca.networks.seeding import seeded
 
 
@@ -196,3 +196,32 @@ def _set_mode(module: nn.Module, training: bool) -> None:
     for layer in module.modules():
         if _is_batch_norm(layer):
             layer.eval()
+
+
+def mix_gradients(particles: Tensor, mixing: Tensor | None) -> Tensor:
+    """The particles (m, p) themselves, with gradients multiplied by ``mixing`` (m, m); None is the identity.
+
+    Examples
+    --------
+    >>> particles = torch.zeros(2, 1, requires_grad=True)
+    >>> mix_gradients(particles, torch.tensor([[1.0, 0.5], [0.5, 1.0]]))[0].backward()
+    >>> particles.grad
+    tensor([[1.0000],
+            [0.5000]])
+    """
+    if mixing is None:
+        return particles
+    mixed: Tensor = _MixGradients.apply(particles, mixing)  # type: ignore[no-untyped-call]
+    return mixed
+
+
+class _MixGradients(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, particles: Tensor, mixing: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.save_for_backward(mixing)
+        return particles.view_as(particles)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        return ctx.saved_tensors[0] @ grad, None

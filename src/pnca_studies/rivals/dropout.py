@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pnca.estimators._compat import Interval
-from pnca.maths.likelihood import log_mean
+from pnca.maths.neighbours import log_mean
 from pnca.maths.uncertainty import split_entropy
 from pnca_studies.rivals.networks import Augment, NetworkRival, multilayer
 
