@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from filelock import FileLock  # torch needs it too
+from filelock import FileLock
 
 import pnca
 from pnca.exceptions import InvalidInputError
