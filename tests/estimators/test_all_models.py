@@ -1,7 +1,7 @@
 """What every one of the five models promises.
 
-What depends on the kernel, the expectation or the update is asked of all variants; what one piece of code does
-for all of them, of a neighbour and a softmax model.
+What depends on the kernel, the expectation or the update is asked of all variants, what is common code of one
+neighbour and one softmax model.
 """
 
 import pickle
