@@ -11,12 +11,9 @@ from pnca.exceptions import InvalidInputError
 
 
 def cache_folder() -> Path:
-    """Return the folder for what can be had again: downloads and computed features.
+    """Return the folder for downloads and computed features, which may not exist yet.
 
-    Returns
-    -------
-    Path
-        ``$PNCA_CACHE_DIR`` if set, else ``pnca`` in the user's cache folder. It may not exist yet.
+    It is ``$PNCA_CACHE_DIR`` if set, else ``pnca`` in the user's cache folder.
     """
     if folder := os.environ.get("PNCA_CACHE_DIR"):
         return Path(folder)
@@ -24,20 +21,9 @@ def cache_folder() -> Path:
 
 
 def prepare_folder(path: str | Path, marker: str) -> Path:
-    """Make a folder for results, or take one that earlier results are in.
+    """Make a folder for results, or take one with earlier results, which contains the file ``marker``.
 
-    Parameters
-    ----------
-    path : str or Path
-        The folder.
-    marker : str
-        Name of the file by which a folder of earlier results is known. A folder with anything
-        else in it is refused, so that nothing of the user's is overwritten.
-
-    Returns
-    -------
-    Path
-        The folder, which exists.
+    A folder with anything else in it is refused, so that nothing of the user's is overwritten.
     """
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
@@ -51,20 +37,7 @@ def prepare_folder(path: str | Path, marker: str) -> Path:
 
 
 def make_folder(folder: Path, advice: str = "name another folder") -> Path:
-    """Make a folder and those above it, if they are not there.
-
-    Parameters
-    ----------
-    folder : Path
-        Which.
-    advice : str
-        What to do if it cannot be made.
-
-    Returns
-    -------
-    Path
-        The folder, which exists.
-    """
+    """Make a folder and its parents where they are missing; ``advice`` ends the message of an error."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -73,19 +46,14 @@ def make_folder(folder: Path, advice: str = "name another folder") -> Path:
 
 
 def write_atomically(path: str | Path, write: Callable[[Path], None]) -> Path:
-    """Write a file beside its place and move it there once it is complete.
+    """Write a file beside its destination and move it there once it is complete.
 
     Parameters
     ----------
     path : str or Path
-        Where the file shall be; its folder must exist.
+        Destination; its folder must exist.
     write : callable
         ``write(temporary_path)`` writes the content. If it fails, an earlier file stays as it was.
-
-    Returns
-    -------
-    Path
-        The place of the file.
     """
     target = Path(path)
     # Not from tempfile: its files are readable by their owner alone, and the move would keep that.
@@ -99,38 +67,12 @@ def write_atomically(path: str | Path, write: Callable[[Path], None]) -> Path:
 
 
 def write_json(path: str | Path, content: Any) -> Path:  # noqa: ANN401
-    """Write JSON that any reader accepts, all of it or nothing.
-
-    Parameters
-    ----------
-    path : str or Path
-        Where the file shall be.
-    content : dict, list, str, number, bool or None
-        A NaN is an error: JSON has none.
-
-    Returns
-    -------
-    Path
-        The place of the file.
-    """
+    """Write JSON atomically; NaN, which JSON lacks, is an error."""
     return write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """Write a text file in UTF-8, all of it or nothing.
-
-    Parameters
-    ----------
-    path : str or Path
-        Where the file shall be.
-    text : str
-        Its content.
-
-    Returns
-    -------
-    Path
-        The place of the file.
-    """
+    """Write a text file in UTF-8 atomically."""
 
     def write(temporary: Path) -> None:
         temporary.write_text(text, encoding="utf-8")

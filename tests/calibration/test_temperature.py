@@ -88,8 +88,10 @@ def test_inputs__are_left_as_they_were():
 @pytest.mark.parametrize(
     ("values", "labels", "message"),
     [
-        (np.zeros(3), [0, 0, 0], r"shape \(3,\)"),
-        (np.zeros((0, 2)), [], r"shape \(0, 2\)"),
+        (np.zeros(3), [0, 0, 0], "log_probabilities: Expected 2D array, got 1D array"),
+        (np.zeros((0, 2)), [], r"log_probabilities: .* 0 sample\(s\) \(shape=\(0, 2\)\)"),
+        (np.zeros((1, 0)), [0], r"log_probabilities: .* 0 feature\(s\)"),
+        ([["a", "b"]], [0], "log_probabilities: could not convert string to float"),
         ([[0.0, np.nan]], [0], "Row 0 .* no finite maximum"),
         ([[0.0, 0.0], [-np.inf, -np.inf]], [0, 0], "Row 1 .* no finite maximum"),
         (np.zeros((2, 2)), [0], "each of the 2 examples"),

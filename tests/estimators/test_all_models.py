@@ -1,6 +1,11 @@
-"""What every one of the five models promises."""
+"""What every one of the five models promises.
+
+What depends on the kernel, the expectation or the update is asked of all variants, what is common code of one
+neighbour and one softmax model.
+"""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -18,7 +23,9 @@ import pnca
 from conftest import needs_cuda
 from models import ALL, make
 
-pytestmark = pytest.mark.parametrize("name", ALL)
+all_variants = pytest.mark.parametrize("name", ALL)
+all_classes = pytest.mark.parametrize("name", ["PNCA", "NCA", "DNN", "Ensemble", "BNN"])
+one_of_each_kind = pytest.mark.parametrize("name", ["PNCA", "DNN"])
 
 
 class TinyConvNet(nn.Module):
@@ -33,6 +40,24 @@ class TinyConvNet(nn.Module):
 
 
 @pytest.fixture(scope="module")
+def fitted(blobs):
+    """A model by name, fitted on the blobs once for all tests that do not change it."""
+    return cache(lambda name: make(name).fit(*blobs))
+
+
+def on_training_calls(monkeypatch, action):
+    """Call ``action`` before each forward pass in training; all particles share one."""
+    original = pnca.networks.MLP.__call__
+
+    def watched(self, *args, training=False, **options):
+        if training:
+            action()
+        return original(self, *args, training=training, **options)
+
+    monkeypatch.setattr(pnca.networks.MLP, "__call__", watched)
+
+
+@pytest.fixture(scope="module")
 def stripes():
     """Images of vertical and horizontal stripes."""
     rng = np.random.RandomState(0)
@@ -42,17 +67,18 @@ def stripes():
     return X + 0.1 * rng.normal(size=X.shape).astype(np.float32), np.arange(30) % 2
 
 
-def test_model__learns_and_predicts_string_labels(name, blobs):
+@all_variants
+def test_model__learns_and_predicts_string_labels(name, fitted, blobs):
     X, y = blobs
-    model = make(name).fit(X, y)
+    model = fitted(name)
     assert model.score(X, y) > 0.9
     assert model.classes_.tolist() == ["ash", "birch", "cedar"]
     assert set(model.predict(X)) <= set(y)
 
 
-def test_model__probabilities_are_probabilities(name, blobs):
-    X, y = blobs
-    model = make(name).fit(X, y)
+@all_variants
+def test_model__probabilities_are_probabilities(name, fitted, blobs):
+    model, X = fitted(name), blobs[0]
     probabilities, logs = model.predict_proba(X), model.predict_log_proba(X)
     assert probabilities.shape == (60, 3)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=0, atol=1e-12)
@@ -60,9 +86,9 @@ def test_model__probabilities_are_probabilities(name, blobs):
     assert (model.classes_[probabilities.argmax(axis=1)] == model.predict(X)).all()
 
 
-def test_model__uncertainty_is_the_entropy_of_the_probabilities_in_two_parts(name, blobs):
-    X, y = blobs
-    model = make(name).fit(X, y)
+@all_variants
+def test_model__uncertainty_is_the_entropy_of_the_probabilities_in_two_parts(name, fitted, blobs):
+    model, X = fitted(name), blobs[0]
     queries = np.r_[X + 1.0, 100 * X[:3]]
     total, aleatoric, epistemic = model.uncertainty(queries)
     np.testing.assert_allclose(total, entropy(model.predict_proba(queries), axis=1), atol=1e-6)
@@ -74,6 +100,7 @@ def test_model__uncertainty_is_the_entropy_of_the_probabilities_in_two_parts(nam
         np.testing.assert_allclose(epistemic, 0, atol=1e-12)
 
 
+@all_variants
 def test_model__same_seed_same_result_and_another_seed_another(name, blobs):
     X, y = blobs
     first, again, other = (make(name, random_state=seed).fit(X, y).predict_proba(X) for seed in (1, 1, 2))
@@ -81,6 +108,8 @@ def test_model__same_seed_same_result_and_another_seed_another(name, blobs):
     assert not np.array_equal(first, other)
 
 
+# Random features, folds, dropout and batches draw numbers.
+@pytest.mark.parametrize("name", ["PNCA", "PNCA orthogonal", "PNCA positive", "PNCA shared", "DNN"])
 def test_model__fit_leaves_global_random_state_alone(name, blobs):
     torch.manual_seed(3)
     np.random.seed(3)  # noqa: NPY002
@@ -91,9 +120,9 @@ def test_model__fit_leaves_global_random_state_alone(name, blobs):
     assert (torch.rand(1), np.random.rand()) == expected  # noqa: NPY002
 
 
-def test_model__prediction_does_not_depend_on_the_batch(name, blobs, monkeypatch):
-    X, y = blobs
-    model = make(name).fit(X, y)
+@all_variants
+def test_model__prediction_does_not_depend_on_the_batch(name, fitted, blobs, monkeypatch):
+    model, X = fitted(name), blobs[0]
     whole = model.predict_log_proba(X)
     one_by_one = np.concatenate([model.predict_log_proba(X[i : i + 1]) for i in range(len(X))])
     np.testing.assert_allclose(one_by_one, whole, rtol=1e-9, atol=1e-9)
@@ -101,6 +130,7 @@ def test_model__prediction_does_not_depend_on_the_batch(name, blobs, monkeypatch
     np.testing.assert_allclose(model.predict_log_proba(X), whole, rtol=1e-9, atol=1e-9)
 
 
+@one_of_each_kind
 def test_model__result_does_not_depend_on_the_type_of_array(name, blobs):
     X, y = blobs
     expected = make(name).fit(X, y).predict_proba(X)
@@ -108,6 +138,7 @@ def test_model__result_does_not_depend_on_the_type_of_array(name, blobs):
         assert np.array_equal(make(name).fit(other, y).predict_proba(other), expected)
 
 
+@one_of_each_kind
 def test_model__pandas_in_and_feature_names_checked(name, blobs):
     X, y = blobs
     table = pd.DataFrame(X, columns=list("abcde"))
@@ -118,6 +149,7 @@ def test_model__pandas_in_and_feature_names_checked(name, blobs):
         model.predict(table[list("edcba")])
 
 
+@one_of_each_kind
 def test_model__works_in_pipeline_grid_search_and_cross_validation(name, blobs):
     X, y = blobs
     search = GridSearchCV(
@@ -131,20 +163,24 @@ def test_model__works_in_pipeline_grid_search_and_cross_validation(name, blobs):
     assert out_of_fold.shape == (60, 3)
 
 
-def test_model__clone_keeps_settings_and_drops_the_fit(name, blobs):
-    model = make(name).fit(*blobs)
+@one_of_each_kind
+def test_model__clone_keeps_settings_and_drops_the_fit(name, fitted, blobs):
+    model = fitted(name)
     copy = clone(model)
     assert copy.get_params() == model.get_params()
     with pytest.raises(NotFittedError):
         copy.predict(blobs[0])
 
 
-def test_model__survives_pickling_by_joblib_and_others(name, blobs):
-    model = make(name).fit(*blobs)
+# What is kept differs between the kernels.
+@pytest.mark.parametrize("name", ["PNCA", "PNCA orthogonal", "PNCA positive", "DNN"])
+def test_model__survives_pickling_by_joblib_and_others(name, fitted, blobs):
+    model = fitted(name)
     restored = pickle.loads(pickle.dumps(model))
     assert np.array_equal(restored.predict_proba(blobs[0]), model.predict_proba(blobs[0]))
 
 
+@all_classes
 def test_model__history_has_loss_and_accuracy_per_epoch(name, blobs):
     model = make(name, max_epochs=12).fit(*blobs)
     assert set(model.history_) == {"loss", "accuracy"}
@@ -153,6 +189,7 @@ def test_model__history_has_loss_and_accuracy_per_epoch(name, blobs):
     assert all(0 <= value <= 1 for value in model.history_["accuracy"])
 
 
+@one_of_each_kind
 def test_model__quiet_by_default_and_a_bar_when_verbose(name, blobs, capsys):
     make(name, max_epochs=2).fit(*blobs)
     assert capsys.readouterr() == ("", "")
@@ -160,36 +197,32 @@ def test_model__quiet_by_default_and_a_bar_when_verbose(name, blobs, capsys):
     assert type(make(name)).__name__ in capsys.readouterr().out
 
 
+@one_of_each_kind
 def test_model__interrupt_keeps_a_usable_model(name, blobs, monkeypatch):
-    model = make(name, max_epochs=1000, batch_size=None)
-    objective, calls = type(model)._evaluate, []
+    calls = []
 
-    def interrupted(self, *args):
+    def interrupt():
         calls.append(1)
         if len(calls) > 8:
             raise KeyboardInterrupt
-        return objective(self, *args)
 
-    monkeypatch.setattr(type(model), "_evaluate", interrupted)
+    on_training_calls(monkeypatch, interrupt)
+    model = make(name, max_epochs=1000, batch_size=None)
     with pytest.warns(UserWarning, match="after 8 of 1000 epochs is kept"):
         model.fit(*blobs)
     assert model.n_iter_ == 8
     assert model.predict(blobs[0]).shape == (60,)
 
 
+@pytest.mark.parametrize("name", ["PNCA", "PNCA cross", "PNCA positive", "Ensemble", "BNN"])
 def test_model__runs_all_particles_in_one_call(name, blobs, monkeypatch):
     calls = []
-    original = pnca.networks.MLP.__call__
-
-    def counted(self, particles, inputs, *, training=False, mixing=None):
-        calls.append(training)
-        return original(self, particles, inputs, training=training, mixing=mixing)
-
-    monkeypatch.setattr(pnca.networks.MLP, "__call__", counted)
+    on_training_calls(monkeypatch, lambda: calls.append(1))
     make(name, max_epochs=5, batch_size=None).fit(*blobs)
-    assert calls.count(True) == 5
+    assert len(calls) == 5
 
 
+@one_of_each_kind
 def test_model__class_weight_balanced_equals_the_same_weights_by_hand(name, blobs):
     X, y = blobs[0][:45], blobs[1][:45]
     keep = np.r_[np.flatnonzero(y == "ash")[:3], np.flatnonzero(y != "ash")]
@@ -200,6 +233,7 @@ def test_model__class_weight_balanced_equals_the_same_weights_by_hand(name, blob
     np.testing.assert_allclose(make(name, class_weight=by_hand).fit(X, y).predict_proba(X), balanced)
 
 
+@all_variants
 def test_model__class_weight_favours_the_heavier_class(name):
     rng = np.random.RandomState(0)
     X, y = rng.normal(size=(80, 3)).astype(np.float32), np.arange(80) % 2  # nothing to learn
@@ -210,6 +244,8 @@ def test_model__class_weight_favours_the_heavier_class(name):
     assert lean[1][:, 1].mean() > lean[0][:, 1].mean() + 0.2
 
 
+# The updates differ.
+@pytest.mark.parametrize("name", ["PNCA", "PNCA orthogonal", "DNN", "BNN"])
 def test_model__embeds_images_through_a_module(name, stripes):
     X, y = stripes
     for module in (TinyConvNet, TinyConvNet()):
@@ -221,6 +257,7 @@ def test_model__embeds_images_through_a_module(name, stripes):
         assert np.array_equal(clone(model).fit(X, y).predict_proba(X), model.predict_proba(X))
 
 
+@one_of_each_kind
 def test_model__images_of_another_size_are_refused(name, stripes):
     model = make(name, module=TinyConvNet, max_epochs=1).fit(*stripes)
     with pytest.raises(
@@ -229,12 +266,15 @@ def test_model__images_of_another_size_are_refused(name, stripes):
         model.predict(np.zeros((2, 1, 8, 8)))
 
 
+@all_variants
 def test_model__one_particle_and_no_hidden_layer_work(name, blobs):
     settings = {} if name in ("NCA", "DNN") else {"n_particles": 1}
     model = make(name, hidden_layer_sizes=(), max_epochs=60, **settings).fit(*blobs)
     assert model.score(*blobs) > 0.9
 
 
+# Scaled by column, unscaled, without a background mass, softmax.
+@pytest.mark.parametrize("name", ["PNCA", "PNCA orthogonal", "NCA", "DNN"])
 def test_model__constant_features_are_harmless(name, blobs):
     X = np.hstack([blobs[0], np.full((60, 2), 7.0)])
     model = make(name, max_epochs=60).fit(X, blobs[1])
@@ -242,6 +282,8 @@ def test_model__constant_features_are_harmless(name, blobs):
     assert np.isfinite(model.predict_log_proba(X)).all()
 
 
+# Each kernel multiplies matrices in its own way.
+@pytest.mark.parametrize("name", ["PNCA", "PNCA orthogonal", "PNCA positive", "DNN", "BNN"])
 def test_model__is_not_touched_by_autocast(name, blobs):
     expected = make(name, max_epochs=3).fit(*blobs).predict_proba(blobs[0])
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -249,6 +291,7 @@ def test_model__is_not_touched_by_autocast(name, blobs):
 
 
 @needs_cuda
+@one_of_each_kind
 def test_model__fit_on_the_cpu_leaves_the_gpus_generator_alone(name, blobs):
     torch.cuda.manual_seed(5)
     expected = torch.rand(1, device="cuda")
@@ -259,6 +302,7 @@ def test_model__fit_on_the_cpu_leaves_the_gpus_generator_alone(name, blobs):
 
 
 @needs_cuda
+@all_variants
 def test_model__fits_on_a_gpu_and_predicts_on_the_cpu(name, blobs):
     model = make(name, device="cuda").fit(*blobs)
     on_gpu = model.predict_proba(blobs[0])

@@ -106,11 +106,11 @@ def test_share_above__nothing_exceeds_one():
 @pytest.mark.parametrize(
     ("thresholds", "message"),
     [
-        ([], "thresholds is empty"),
+        ([], r"thresholds: Found array with 0 sample\(s\)"),
         ([[0.5]], "thresholds has shape"),
         ([0.5, np.nan], "thresholds contains NaN"),
         ([0.5, 90], "thresholds range from 0.5 to 90"),
-        (["high"], "thresholds cannot be read"),
+        (["high"], "thresholds: could not convert string to float"),
     ],
 )
 def test_curves__refuse_impossible_thresholds(thresholds, message):

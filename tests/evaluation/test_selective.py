@@ -198,23 +198,23 @@ def test_metric__infinite_confidence_ranks_first(metric):
     assert metric(correct, [np.inf, 0.0, 1.0, -np.inf]) == metric(correct, [9.0, 0.0, 1.0, -9.0])
 
 
-@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize(
     ("correct", "confidence", "message"),
     [
-        ([], [], "correct is empty"),
-        ([1, 0], [0.5], "correct has 2 rows and confidence has 1"),
+        ([], [], r"correct: Found array with 0 sample\(s\)"),
+        ([1, 0], [0.5], r"correct, confidence: .* inconsistent numbers of samples: \[2, 1\]"),
         ([2], [0.5], "correct holds values other than 0 and 1"),
         ([np.nan], [0.5], "correct holds values other than 0 and 1"),
         ([[1]], [0.5], "correct has shape"),
-        (["yes"], [0.5], "correct cannot be read"),
+        (["yes"], [0.5], "correct: could not convert string to float"),
         ([1], [np.nan], "confidence contains NaN"),
         ([1], [[0.5]], "confidence has shape"),
     ],
 )
-def test_metric__refuses_unusable_rows(metric, correct, confidence, message):
-    with pytest.raises(InvalidInputError, match=message):
-        metric(correct, confidence)
+def test_metrics__refuse_unusable_rows(correct, confidence, message):
+    for metric in METRICS:
+        with pytest.raises(InvalidInputError, match=message):
+            metric(correct, confidence)
 
 
 @pytest.mark.parametrize("coverage", [0.0, -0.2, 80, float("nan")])

@@ -40,7 +40,7 @@ def test_summarise__values_are_python_floats(make_predictions):
 
 
 def test_summarise__refuses_bad_input():
-    with pytest.raises(InvalidInputError, match="labels has 2 rows and probabilities has 1"):
+    with pytest.raises(InvalidInputError, match=r"labels, probabilities: .* inconsistent .*: \[2, 1\]"):
         summarise([0, 1], [[0.5, 0.5]])
 
 

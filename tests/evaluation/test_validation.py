@@ -8,17 +8,17 @@ from pnca.exceptions import InvalidInputError
 @pytest.mark.parametrize(
     ("probabilities", "message"),
     [
-        ([0.5, 0.5], r"shape \(2,\): pass one row per example"),
-        ([[1.0], [1.0]], r"shape \(2, 1\): .* at least two columns"),
-        ([[[0.5, 0.5]]], r"shape \(1, 1, 2\)"),
-        (np.empty((0, 3)), "probabilities is empty: pass at least one example"),
-        ([[0.5, np.nan]], "probabilities contains NaN"),
-        ([[np.inf, 0.0]], "range from 0 to inf"),
+        ([0.5, 0.5], "probabilities: Expected 2D array, got 1D array instead"),
+        ([[1.0], [1.0]], r"probabilities: .* 1 feature\(s\) \(shape=\(2, 1\)\) while a minimum of 2"),
+        ([[[0.5, 0.5]]], "probabilities: Found array with dim 3"),
+        (np.empty((0, 3)), r"probabilities: Found array with 0 sample\(s\)"),
+        ([[0.5, np.nan]], "probabilities: Input contains NaN"),
+        ([[np.inf, 0.0]], "probabilities: Input contains infinity"),
         ([[1.2, -0.2]], "range from -0.2 to 1.2: pass values between 0 and 1"),
         ([[0.5, 0.5], [0.5, 0.4]], "row 1 sum to 0.9: normalise each row"),
         ([[0.5, 0.5002]], "row 0 sum to 1.0002"),
-        ([[0.5, 0.5], [1.0]], "cannot be read as an array of numbers"),
-        ([["a", "b"]], "cannot be read as an array of numbers"),
+        ([[0.5, 0.5], [1.0]], "probabilities: .* inhomogeneous shape"),
+        ([["a", "b"]], "probabilities: could not convert string to float: 'a'"),
     ],
 )
 def test_check_probabilities__refuses(probabilities, message):
@@ -29,8 +29,8 @@ def test_check_probabilities__refuses(probabilities, message):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([0], "labels has 1 rows and probabilities has 2"),
-        ([], "labels is empty"),
+        ([0], r"labels, probabilities: .* inconsistent numbers of samples: \[1, 2\]"),
+        ([], r"labels: Found array with 0 sample\(s\)"),
         ([[0], [1]], r"labels has shape \(2, 1\)"),
         ([0, 2], "labels range from 0 to 2, but probabilities has 2 columns: pass column numbers 0 to 1"),
         ([-1, 0], "labels range from -1 to 0"),

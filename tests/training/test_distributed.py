@@ -1,4 +1,4 @@
-"""Fits shared among processes are those of one process. Every number of processes is started once."""
+"""A distributed fit equals that of one process. Each world size is launched once."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from filelock import FileLock  # torch needs it too
+from filelock import FileLock
 
 import pnca
 from pnca.exceptions import InvalidInputError
@@ -20,7 +20,7 @@ SCRIPT = Path(__file__).with_name("shared_fits.py")
 
 
 def run(script, *arguments, n_processes):
-    """Start processes as a user does."""
+    """Launch a script as a user does."""
     command = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n_processes}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     environment["PYTHONPATH"] = str(Path(pnca.__file__).parents[1])
@@ -34,11 +34,11 @@ def run(script, *arguments, n_processes):
 
 
 class Processes:
-    """What the processes of one start brought home."""
+    """Results of all ranks of one launch."""
 
     def __init__(self, n, folder):
         self.n = n
-        self.told = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(n)]
+        self.reports = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(n)]
         self.arrays = [dict(np.load(folder / f"{rank}.npz")) for rank in range(n)]
         self.left = list((folder / "checkpoints").iterdir())
 
@@ -49,7 +49,7 @@ class Processes:
 @pytest.fixture(scope="module", params=[2, 3])
 def processes(request, tmp_path_factory):
     root, n = tmp_path_factory.getbasetemp(), request.param
-    # The workers of pytest-xdist, which have folders of their own in a common one, share a start.
+    # The workers of pytest-xdist, whose folders have a common parent, share one launch.
     folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / f"processes-{n}"
     with FileLock(f"{folder}.lock"):
         if not (folder / f"{n - 1}.json").exists():
@@ -67,10 +67,10 @@ def alone():
 
 
 def that_matter(case, particles):
-    """Parameters without those of no effect: neighbours do not change when all points are moved.
+    """Drop parameters without effect: distances do not change when all embeddings are translated.
 
-    The gradient of the last layer's bias is then rounding alone, which Adam enlarges to a whole step. (With
-    ``expectation="cross"`` the particles' biases count, and they are compared too.)
+    The gradient of the last layer's bias is then rounding error, which Adam scales to a whole step. (With
+    ``expectation="cross"`` the biases of different particles matter, and they are compared too.)
     """
     is_moved = case.startswith(
         ("PNCA shared", "PNCA groups", "PNCA nadam", "PNCA positive", "PNCA in tiles", "NCA")
@@ -104,11 +104,11 @@ def test_shared_fit__is_the_same_in_all_processes(processes, case):
 def test_shared_fit__learns_with_randomness_of_each_process(processes, case):
     loss = processes.of(case, "loss")[0]
     assert loss[-1] < 0.9 * loss[0]
-    assert not np.allclose(loss, result(RANDOM_CASES[case])["loss"], rtol=1e-4)  # streams of their own
+    assert not np.allclose(loss, result(RANDOM_CASES[case])["loss"], rtol=1e-4)  # own streams
 
 
 def test_shared_fit__stops_everywhere_when_one_process_gets_ctrl_c(processes):
-    assert {(told["stopped"], told["was_interrupted"]) for told in processes.told} == {(5, True)}
+    assert {(report["stopped"], report["was_interrupted"]) for report in processes.reports} == {(5, True)}
     np.testing.assert_array_equal(*processes.of("stopped")[:2])
     expected, _ = fit("NCA", max_epochs=5)
     np.testing.assert_allclose(
@@ -117,41 +117,41 @@ def test_shared_fit__stops_everywhere_when_one_process_gets_ctrl_c(processes):
 
 
 def test_shared_fit__is_resumed_bit_for_bit(processes):
-    for whole, resumed, told in zip(
-        processes.of("whole"), processes.of("resumed"), processes.told, strict=True
+    for whole, resumed, report in zip(
+        processes.of("whole"), processes.of("resumed"), processes.reports, strict=True
     ):
         np.testing.assert_array_equal(whole, resumed)
-        assert told["same_history"]
-        assert told["files"] == ["fit-001.safetensors"]
+        assert report["same_history"]
+        assert report["files"] == ["fit-001.safetensors"]
     assert processes.left == []
 
 
 @pytest.mark.parametrize("what", ["X", "rows", "y", "bandwidth", "random_state", "model"])
 def test_shared_fit__of_different_things_is_the_same_error_everywhere(processes, what):
-    (error,) = {told["errors"][what] for told in processes.told}
+    (error,) = {report["errors"][what] for report in processes.reports}
     assert error.startswith(f"InvalidInputError: The {processes.n} processes are not at the same fit; they")
     assert ("X" if what == "rows" else what) in error.split(". Each")[0].split("differ in ")[1].split(", ")
 
 
 def test_shared_fit__that_one_process_cannot_begin_is_an_error_everywhere(processes):
-    for told in processes.told:
-        assert "contains NaN" in told["errors"]["NaN"]
-        assert ("Process 1 could not" in told["errors"]["NaN"]) == (told["rank"] != 1)
-        assert told["errors"]["none"] == "no error"
+    for report in processes.reports:
+        assert "contains NaN" in report["errors"]["NaN"]
+        assert ("Process 1 could not" in report["errors"]["NaN"]) == (report["rank"] != 1)
+        assert report["errors"]["none"] == "no error"
 
 
 def test_distributed__ends_what_it_began_and_leaves_what_it_found(processes):
-    for rank, told in enumerate(processes.told):
-        assert (told["rank"], told["size"]) == (rank, processes.n)
-        assert told["was_destroyed"]
-        assert told["was_kept"]
+    for rank, report in enumerate(processes.reports):
+        assert (report["rank"], report["size"]) == (rank, processes.n)
+        assert report["was_destroyed"]
+        assert report["was_kept"]
     np.testing.assert_array_equal(processes.of("own group")[0], processes.of("NCA")[0])
 
 
 def test_distributed__an_error_in_one_process_does_not_leave_the_others_waiting(processes):
-    errors = [told["where one fails"] for told in processes.told]
+    errors = [report["where one fails"] for report in processes.reports]
     assert errors.pop(1) == "MemoryError"
-    # Theirs is torch's word for the connection's end. It came within the time that a start is given.
+    # torch's error for a lost connection, raised before the launch's timeout.
     assert {*errors} <= {"RuntimeError", "DistBackendError"}
 
 

@@ -1,4 +1,4 @@
-"""What is fitted after a model, to predictions it made for examples it had not seen."""
+"""Calibration of a fitted model on held-out predictions."""
 
 from pnca.calibration.temperature import apply_temperature, fit_temperature
 

@@ -1,13 +1,9 @@
-r"""Temperature scaling: one number that makes all predictions bolder or more cautious.
+r"""Temperature scaling (Guo et al., 2017): one number that sharpens or softens all predictions.
 
 .. math:: p_{ik}(T) \propto \exp(\ell_{ik} / T), \qquad \ell_{ik} = \max(\log p_{ik},\, -100)
 
-:math:`T < 1` sharpens, :math:`T > 1` softens, and the order of the classes stays as it is (Guo et al., 2017).
-
-A model may call a class impossible, :math:`\log p_{ik} = -\infty`. No temperature would mend that, and a
-single such example would make every temperature equally bad. Log-probabilities are therefore raised to a
-floor of -100 before they are scaled, which lets a high temperature give such a class some probability: at
-T = 20 up to :math:`e^{-5}`.
+:math:`T < 1` sharpens, :math:`T > 1` softens; the order of the classes stays. The floor is for classes of
+probability zero: without it a single such example would make the loss infinite at every temperature.
 """
 
 import math
@@ -16,15 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
+from sklearn.utils import check_array
 
 from pnca.exceptions import InvalidInputError
 
 FloatArray = NDArray[np.float64]
 
-#: Least log-probability before scaling; e^-100 is far below any frequency that data could confirm.
-LOG_FLOOR = -100.0
-#: Temperatures that are considered; beyond them a prediction is as good as certain, or as uniform.
-LOWEST, HIGHEST = 0.05, 20.0
+LOG_FLOOR = -100.0  # e^-100 is far below any frequency that data could confirm
+LOWEST, HIGHEST = 0.05, 20.0  # beyond them a prediction is as good as certain, or as uniform
 
 
 def fit_temperature(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
@@ -32,20 +27,15 @@ def fit_temperature(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
 
     .. math:: \hat T = \arg\min_{0.05 \le T \le 20} \; -\frac{1}{n} \sum_i \log p_{i y_i}(T)
 
-    The loss is convex in 1 / T, so that it has one minimum, also as a function of log T, over which it is
-    searched. Give predictions for examples that the model was not trained on.
+    The loss is convex in 1 / T and has one minimum, searched over log T. Pass held-out predictions. If all
+    of them are right, the result is close to 0.05.
 
     Parameters
     ----------
     log_probabilities : array-like of shape (n, c)
-        Log class probabilities; ``-inf`` counts as -100. Rows need not be normalised: logits serve as well.
+        Log class probabilities, or logits: rows need not be normalised. ``-inf`` counts as -100.
     labels : array-like of int, shape (n,)
         Column numbers :math:`y_i` of the true classes.
-
-    Returns
-    -------
-    float
-        At the end of the range if the labels ask for more: close to 0.05 when every prediction is right.
 
     Examples
     --------
@@ -54,32 +44,31 @@ def fit_temperature(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
     4.18
     """
     scores = _floored(log_probabilities)
-    columns = _check_labels(labels, scores)
-    rows = np.arange(len(scores))
+    rows, columns = np.arange(len(scores)), _check_labels(labels, scores)
 
     def loss(log_temperature: float) -> float:
         scaled = log_softmax(scores / math.exp(log_temperature), axis=1)
         return float(-scaled[rows, columns].mean())
 
-    limits = (math.log(LOWEST), math.log(HIGHEST))
-    found = minimize_scalar(loss, bounds=limits, method="bounded", options={"xatol": 1e-7})
+    bounds = (math.log(LOWEST), math.log(HIGHEST))
+    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-7})
     return math.exp(float(found.x))
 
 
 def apply_temperature(log_probabilities: ArrayLike, temperature: float) -> FloatArray:
-    r"""Divide log-probabilities by a temperature and normalise them again.
+    """Divide log-probabilities by a temperature and normalise them again.
 
     Parameters
     ----------
     log_probabilities : array-like of shape (n, c)
-        Log class probabilities; those below -100 count as -100, as they do in :func:`fit_temperature`.
+        Log class probabilities or logits; log-probabilities below -100 count as -100.
     temperature : float
         Positive; 1 changes nothing but values below -100.
 
     Returns
     -------
     ndarray of shape (n, c)
-        Log-probabilities; the exponentials of a row sum to one.
+        Normalised log-probabilities.
 
     Examples
     --------
@@ -94,12 +83,11 @@ def apply_temperature(log_probabilities: ArrayLike, temperature: float) -> Float
 
 
 def _floored(log_probabilities: ArrayLike) -> FloatArray:
-    """Normalise the rows, then raise what is below the floor to it."""
-    values = np.asarray(log_probabilities, dtype=np.float64)
-    if values.ndim != 2 or 0 in values.shape:
-        raise InvalidInputError(
-            f"log_probabilities has shape {values.shape}: pass one row per example and one column per class."
-        )
+    """Normalise the rows and clip them at the floor."""
+    try:
+        values = check_array(log_probabilities, dtype=np.float64, ensure_all_finite=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"log_probabilities: {error}") from error
     best = values.max(axis=1)  # (n,); NaN where a row holds one
     if not np.isfinite(best).all():
         row = int((~np.isfinite(best)).argmax())

@@ -1,14 +1,17 @@
-"""How right, and how honestly sure, a classifier is: scores of labels against class probabilities.
+"""Accuracy, proper scores and calibration of class probabilities against labels.
 
 In every function ``labels`` holds column numbers into ``probabilities``: label 2 means that the third
 column is the true class. The predicted class is the column of largest probability, the leftmost one on a tie.
 """
 
+from numbers import Integral
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score, log_loss, recall_score
 
-from pnca.evaluation._validation import check_labels_and_probabilities, check_n_bins
+from pnca.evaluation._validation import check_labels_and_probabilities
+from pnca.exceptions import InvalidInputError
 
 
 def accuracy(labels: ArrayLike, probabilities: ArrayLike) -> float:
@@ -16,17 +19,14 @@ def accuracy(labels: ArrayLike, probabilities: ArrayLike) -> float:
 
     .. math:: \frac{1}{n} \sum_i \mathbf{1}[\arg\max_k p_{ik} = y_i]
 
+    Between 0 and 1; larger is better.
+
     Parameters
     ----------
     labels : array-like of int, shape (n,)
         Column numbers :math:`y_i` of the true classes.
     probabilities : array-like of shape (n, c)
         Class probabilities :math:`p_{ik}`.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; larger is better.
 
     Examples
     --------
@@ -44,17 +44,14 @@ def balanced_accuracy(labels: ArrayLike, probabilities: ArrayLike) -> float:
                                                 {\sum_i \mathbf{1}[y_i = k]},
               \qquad C = \{y_1, \dots, y_n\}
 
+    Between 0 and 1; larger is better.
+
     Parameters
     ----------
     labels : array-like of int, shape (n,)
         Column numbers :math:`y_i` of the true classes.
     probabilities : array-like of shape (n, c)
         Class probabilities :math:`p_{ik}`.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; larger is better.
 
     Examples
     --------
@@ -73,7 +70,7 @@ def negative_log_likelihood(labels: ArrayLike, probabilities: ArrayLike) -> floa
 
     Probabilities are clipped as in :func:`sklearn.metrics.log_loss`, with the machine precision of float64
     (:math:`\epsilon = 2^{-52} \approx 2.2 \cdot 10^{-16}`), whatever the dtype given. The result is
-    therefore finite: a true class of probability zero costs 36.04 nats.
+    therefore finite: a true class of probability zero costs 36.04 nats. Smaller is better.
 
     Parameters
     ----------
@@ -81,11 +78,6 @@ def negative_log_likelihood(labels: ArrayLike, probabilities: ArrayLike) -> floa
         Column numbers :math:`y_i` of the true classes.
     probabilities : array-like of shape (n, c)
         Class probabilities :math:`p_{ik}`; rounding in the row sums is divided out.
-
-    Returns
-    -------
-    float
-        Between 0 and 36.05; smaller is better.
 
     Examples
     --------
@@ -103,8 +95,8 @@ def brier_score(labels: ArrayLike, probabilities: ArrayLike) -> float:
 
     .. math:: \frac{1}{n} \sum_i \sum_k (p_{ik} - \mathbf{1}[y_i = k])^2
 
-    This is Brier's original definition. For two classes it is twice the one-column score that some
-    libraries report.
+    This is Brier's original definition, twice the one-column score that some libraries report for two
+    classes. Between 0 and 2 (certain and always wrong); smaller is better.
 
     Parameters
     ----------
@@ -112,11 +104,6 @@ def brier_score(labels: ArrayLike, probabilities: ArrayLike) -> float:
         Column numbers :math:`y_i` of the true classes.
     probabilities : array-like of shape (n, c)
         Class probabilities :math:`p_{ik}`.
-
-    Returns
-    -------
-    float
-        Between 0 and 2 (certain and always wrong); smaller is better.
 
     Examples
     --------
@@ -136,7 +123,7 @@ def expected_calibration_error(labels: ArrayLike, probabilities: ArrayLike, n_bi
               B_b = \left\{ i : \tfrac{b - 1}{n_{bins}} < \max_k p_{ik} \le \tfrac{b}{n_{bins}} \right\}
 
     Bins are closed on the right, so a confidence of exactly one falls in the last bin; a confidence of
-    zero would fall in the first. Edges are the float64 nearest to :math:`b / n_{bins}`.
+    zero would fall in the first. Between 0 and 1; smaller is better. Few examples bias it upwards.
 
     Parameters
     ----------
@@ -147,18 +134,14 @@ def expected_calibration_error(labels: ArrayLike, probabilities: ArrayLike, n_bi
     n_bins : int, default=15
         Number of bins :math:`n_{bins}`.
 
-    Returns
-    -------
-    float
-        Between 0 and 1; smaller is better. Few examples bias it upwards.
-
     Examples
     --------
     >>> round(expected_calibration_error([0, 1], [[0.9, 0.1], [0.9, 0.1]]), 4)
     0.4
     """
     true, proba = check_labels_and_probabilities(labels, probabilities)
-    n_bins = check_n_bins(n_bins)
+    if not isinstance(n_bins, Integral) or n_bins < 1:
+        raise InvalidInputError(f"n_bins is {n_bins!r}: pass a whole number of at least 1.")
     confidence = proba.max(axis=1)  # (n,)
     # Dividing, unlike linspace's multiplying by a rounded step, puts b / n_bins exactly on its own edge.
     inner_edges = np.arange(1, n_bins) / n_bins

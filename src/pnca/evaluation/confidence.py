@@ -15,15 +15,16 @@ from pnca.evaluation._validation import (
     check_fraction,
     check_labels_and_probabilities,
     check_probabilities,
-    check_thresholds,
+    check_scores,
 )
+from pnca.exceptions import InvalidInputError
 
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceCurve:
     """A quantity as a function of the confidence threshold.
 
-    Parameters
+    Attributes
     ----------
     thresholds : ndarray of shape (t,)
         Confidence levels, in the order asked for.
@@ -43,11 +44,13 @@ class ConfidenceCurve:
 def accuracy_vs_confidence(
     labels: ArrayLike, probabilities: ArrayLike, thresholds: ArrayLike | None = None
 ) -> ConfidenceCurve:
-    r"""Accuracy among the examples that are at least so confident.
+    r"""Accuracy among the examples with at least a given confidence.
 
     .. math:: a(\tau) = \frac{\sum_i \mathbf{1}[\hat y_i = y_i,\, \max_k p_{ik} \ge \tau]}
                              {\sum_i \mathbf{1}[\max_k p_{ik} \ge \tau]},
               \qquad \hat y_i = \arg\max_k p_{ik}
+
+    NaN where no example is confident enough.
 
     Parameters
     ----------
@@ -57,11 +60,6 @@ def accuracy_vs_confidence(
         Class probabilities :math:`p_{ik}`.
     thresholds : array-like of shape (t,), optional
         Confidence levels :math:`\tau`; by default 0, 0.05, ..., 1.
-
-    Returns
-    -------
-    ConfidenceCurve
-        Accuracies; NaN where no example is confident enough.
 
     Examples
     --------
@@ -78,11 +76,11 @@ def accuracy_vs_confidence(
 
 
 def count_vs_confidence(probabilities: ArrayLike, thresholds: ArrayLike | None = None) -> ConfidenceCurve:
-    r"""Count the examples that are at least so confident.
+    r"""Count the examples with at least a given confidence.
 
     .. math:: n(\tau) = \sum_i \mathbf{1}[\max_k p_{ik} \ge \tau]
 
-    On out-of-distribution data a trustworthy model falls to zero early.
+    The counts are integers. On out-of-distribution data a trustworthy model falls to zero early.
 
     Parameters
     ----------
@@ -90,11 +88,6 @@ def count_vs_confidence(probabilities: ArrayLike, thresholds: ArrayLike | None =
         Class probabilities :math:`p_{ik}`.
     thresholds : array-like of shape (t,), optional
         Confidence levels :math:`\tau`; by default 0, 0.05, ..., 1.
-
-    Returns
-    -------
-    ConfidenceCurve
-        Counts, as integers.
 
     Examples
     --------
@@ -120,11 +113,6 @@ def share_above(probabilities: ArrayLike, threshold: float = 0.9) -> float:
     threshold : float, default=0.9
         Confidence level :math:`\tau`.
 
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
     Examples
     --------
     >>> share_above([[0.95, 0.05], [0.9, 0.1]])
@@ -135,8 +123,14 @@ def share_above(probabilities: ArrayLike, threshold: float = 0.9) -> float:
 
 
 def _thresholds_or_default(thresholds: ArrayLike | None) -> FloatArray:
-    # Dividing gives the float64 nearest to each decimal; linspace(0, 1, 21) holds 0.15000000000000002.
-    return np.arange(21) / 20 if thresholds is None else check_thresholds(thresholds)
+    if thresholds is None:  # dividing gives the float64 nearest to each decimal, unlike linspace
+        return np.arange(21) / 20
+    levels = check_scores("thresholds", thresholds)
+    if levels.min() < 0 or levels.max() > 1:
+        raise InvalidInputError(
+            f"thresholds range from {levels.min():.4g} to {levels.max():.4g}: pass confidences in [0, 1]."
+        )
+    return levels
 
 
 def _kept(proba: FloatArray, levels: FloatArray) -> BoolArray:

@@ -1,8 +1,7 @@
 """How well a score tells out-of-distribution examples from in-distribution ones.
 
-Out-of-distribution is the positive class, and a larger score means further out of distribution. An evidence
-or a confidence runs the other way: negate it first. Only the order of the scores matters, so infinite scores
-are fine.
+Out-of-distribution is the positive class, and a larger score means further out of distribution: negate an
+evidence or a confidence first. Only the order of the scores matters, so they may be infinite.
 """
 
 import numpy as np
@@ -19,18 +18,14 @@ def ood_auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     .. math:: \frac{1}{n_{in}\, n_{out}} \sum_i \sum_j
               \left( \mathbf{1}[s^{out}_j > s^{in}_i] + \tfrac12 \mathbf{1}[s^{out}_j = s^{in}_i] \right)
 
+    Between 0 and 1; larger is better, a constant score gives 0.5.
+
     Parameters
     ----------
     scores_in : array-like of shape (n_in,)
-        Scores of in-distribution examples; larger means more out-of-distribution, so negate an evidence
-        or a confidence.
+        Scores of in-distribution examples; larger means further out of distribution.
     scores_out : array-like of shape (n_out,)
         Scores of out-of-distribution examples, on the same scale.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; larger is better, a constant score gives 0.5.
 
     Examples
     --------
@@ -46,20 +41,15 @@ def ood_aupr(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     .. math:: \sum_t (R_t - R_{t-1})\, P_t
 
     over the distinct scores as thresholds, in falling order, with precision :math:`P_t` and recall
-    :math:`R_t`. With inliers as positives it is ``ood_aupr(-scores_out, -scores_in)``.
+    :math:`R_t`. Larger is better; a constant score gives the share of outliers. With inliers as positives
+    it is ``ood_aupr(-scores_out, -scores_in)``.
 
     Parameters
     ----------
     scores_in : array-like of shape (n_in,)
-        Scores of in-distribution examples; larger means more out-of-distribution, so negate an evidence
-        or a confidence.
+        Scores of in-distribution examples; larger means further out of distribution.
     scores_out : array-like of shape (n_out,)
         Scores of out-of-distribution examples, on the same scale.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; larger is better, a constant score gives the share of outliers.
 
     Examples
     --------
@@ -75,18 +65,14 @@ def ood_fpr95(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     .. math:: \frac{1}{n_{in}} \sum_i \mathbf{1}[s^{in}_i \ge t], \qquad
               t = \max \left\{ u : \frac{1}{n_{out}} \sum_j \mathbf{1}[s^{out}_j \ge u] \ge 0.95 \right\}
 
+    Between 0 and 1; smaller is better.
+
     Parameters
     ----------
     scores_in : array-like of shape (n_in,)
-        Scores of in-distribution examples; larger means more out-of-distribution, so negate an evidence
-        or a confidence.
+        Scores of in-distribution examples; larger means further out of distribution.
     scores_out : array-like of shape (n_out,)
         Scores of out-of-distribution examples, on the same scale.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; smaller is better.
 
     Examples
     --------

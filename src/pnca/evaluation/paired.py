@@ -1,4 +1,6 @@
-"""How sure a mean of paired differences is: two models on the same draws."""
+"""Confidence intervals for the mean of paired differences: two models on the same draws of the data."""
+
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,71 +10,61 @@ from scipy import stats
 def paired_interval(
     a: NDArray[np.float64], b: NDArray[np.float64], level: float = 0.95
 ) -> tuple[float, float, float]:
-    """Mean of the paired differences a - b, and its t interval.
+    """Mean of the paired differences a - b, and the ends of its t interval.
+
+    Pairs with NaN are left out; the ends are NaN with fewer than two pairs.
 
     Parameters
     ----------
     a, b : ndarray of shape (r,)
         Values on the same draws.
     level : float
-        Its confidence level.
-
-    Returns
-    -------
-    mean, low, high : float
-        The ends are NaN with fewer than two pairs.
+        Confidence level, in (0, 1).
 
     Examples
     --------
     >>> [round(value, 2) for value in paired_interval(np.array([1.0, 2.0, 3.0]), np.zeros(3))]
     [2.0, -0.48, 4.48]
     """
-    difference = _known(np.asarray(a) - np.asarray(b))
-    mean = float(difference.mean()) if len(difference) else float("nan")
-    if len(difference) < 2:
-        return mean, float("nan"), float("nan")
-    half = stats.t.ppf((1 + level) / 2, len(difference) - 1) * stats.sem(difference)
+    known, mean = _known_and_mean(np.asarray(a) - np.asarray(b))
+    if len(known) < 2:
+        return mean, math.nan, math.nan
+    half = stats.t.ppf((1 + level) / 2, len(known) - 1) * stats.sem(known)
     return mean, mean - float(half), mean + float(half)
 
 
 def bootstrap_interval(
     differences: ArrayLike, level: float = 0.95, n_resamples: int = 10_000, seed: int = 0
 ) -> tuple[float, float, float]:
-    """Mean of paired differences, and the percentile bootstrap interval of that mean.
+    """Mean of paired differences, and the ends of its percentile bootstrap interval.
 
-    The differences are drawn again with replacement, as many as there are; the interval holds the middle
-    of the means of such resamples. It supposes no distribution, but of few differences it is narrow: of
-    ten, about a fifth narrower than the t interval.
+    No distribution is assumed, but with few differences the interval is too narrow: with ten, about a fifth
+    narrower than the t interval. The ends are NaN with fewer than two differences.
 
     Parameters
     ----------
     differences : array-like of shape (r,)
-        One a draw; NaN are left out.
+        One per draw; NaN are left out.
     level : float
-        Share of the resampled means that the interval holds.
+        Share of the resampled means inside the interval.
     n_resamples : int
-        How many resamples.
+        Number of resamples with replacement, each of size r.
     seed : int
-        Of the resampling: the same differences have the same interval.
-
-    Returns
-    -------
-    mean, low, high : float
-        The ends are NaN with fewer than two differences.
+        Seed of the resampling.
 
     Examples
     --------
     >>> bootstrap_interval([0.25, 0.25, 0.25])
     (0.25, 0.25, 0.25)
     """
-    known = _known(np.asarray(differences, dtype=np.float64))
-    mean = float(known.mean()) if len(known) else float("nan")
+    known, mean = _known_and_mean(np.asarray(differences, dtype=np.float64))
     if len(known) < 2:
-        return mean, float("nan"), float("nan")
+        return mean, math.nan, math.nan
     picked = np.random.default_rng(seed).integers(len(known), size=(n_resamples, len(known)))
     low, high = np.quantile(known[picked].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
     return mean, float(low), float(high)
 
 
-def _known(differences: NDArray[np.float64]) -> NDArray[np.float64]:
-    return differences[np.isfinite(differences)]
+def _known_and_mean(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    known = differences[np.isfinite(differences)]
+    return known, float(known.mean()) if len(known) else math.nan

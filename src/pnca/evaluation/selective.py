@@ -1,4 +1,4 @@
-"""How errors fade as a classifier may decline its least confident predictions.
+"""Selective classification: the error rate when the least confident predictions are declined.
 
 Coverage is the share of predictions kept, the most confident first; selective risk is the error rate among
 those kept. Predictions of equal confidence have no order of their own, so every number here uses the expected
@@ -13,8 +13,8 @@ from pnca.evaluation._validation import (
     FloatArray,
     check_correct,
     check_fraction,
+    check_same_length,
     check_scores,
-    require_same_length,
 )
 
 
@@ -23,7 +23,7 @@ def aurc(correct: ArrayLike, confidence: ArrayLike) -> float:
 
     .. math:: \frac{1}{n} \sum_{k=1}^n \frac{e_k}{k}
 
-    with :math:`e_k` the expected number of errors among the k most confident predictions.
+    with :math:`e_k` the expected number of errors among the k most confident predictions. Smaller is better.
 
     Parameters
     ----------
@@ -31,11 +31,6 @@ def aurc(correct: ArrayLike, confidence: ArrayLike) -> float:
         Whether each prediction was right.
     confidence : array-like of shape (n,)
         Larger means surer.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; smaller is better.
 
     Examples
     --------
@@ -52,7 +47,7 @@ def augrc(correct: ArrayLike, confidence: ArrayLike) -> float:
 
     with :math:`e_k` the expected number of errors among the k most confident predictions. The generalised
     risk is the share of all predictions that are both kept and wrong; unlike :func:`aurc` it does not give
-    the few most confident predictions most of the weight.
+    the few most confident predictions most of the weight. Between 0 and (n + 1) / 2n; smaller is better.
 
     Parameters
     ----------
@@ -60,11 +55,6 @@ def augrc(correct: ArrayLike, confidence: ArrayLike) -> float:
         Whether each prediction was right.
     confidence : array-like of shape (n,)
         Larger means surer.
-
-    Returns
-    -------
-    float
-        Between 0 and (n + 1) / 2n; smaller is better.
 
     Examples
     --------
@@ -80,7 +70,7 @@ def risk_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: float 
 
     .. math:: \frac{e_k}{k}, \qquad k = \lceil \mathrm{coverage} \cdot n \rceil
 
-    with :math:`e_k` the expected number of errors among the k most confident predictions.
+    with :math:`e_k` the expected number of errors among the k most confident predictions. Smaller is better.
 
     Parameters
     ----------
@@ -91,11 +81,6 @@ def risk_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: float 
     coverage : float in (0, 1], default=0.8
         Share of the predictions to keep.
 
-    Returns
-    -------
-    float
-        Between 0 and 1; smaller is better.
-
     Examples
     --------
     >>> risk_at_coverage([True, True, False, True, False], [0.9, 0.8, 0.7, 0.6, 0.5])
@@ -104,7 +89,7 @@ def risk_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: float 
     risks = _selective_risks(correct, confidence)  # (n,)
     wanted = check_fraction("coverage", coverage, zero_allowed=False)
     # Comparing with k / n is exact where ceil(0.55 * 100) would round up to 56.
-    return float(risks[np.searchsorted(_coverages(len(risks)), wanted)])
+    return float(risks[np.searchsorted(np.arange(1, len(risks) + 1) / len(risks), wanted)])
 
 
 def coverage_at_risk(correct: ArrayLike, confidence: ArrayLike, risk: float = 0.05) -> float:
@@ -113,6 +98,7 @@ def coverage_at_risk(correct: ArrayLike, confidence: ArrayLike, risk: float = 0.
     .. math:: \max \left\{ \frac{k}{n} : \frac{e_k}{k} \le \mathrm{risk} \right\}
 
     with :math:`e_k` the expected number of errors among the k most confident predictions; 0 if no k will do.
+    Larger is better.
 
     Parameters
     ----------
@@ -123,11 +109,6 @@ def coverage_at_risk(correct: ArrayLike, confidence: ArrayLike, risk: float = 0.
     risk : float in [0, 1], default=0.05
         Error rate to stay within.
 
-    Returns
-    -------
-    float
-        Between 0 and 1; larger is better.
-
     Examples
     --------
     >>> coverage_at_risk([True, True, False, True], [0.9, 0.8, 0.7, 0.6])
@@ -135,8 +116,8 @@ def coverage_at_risk(correct: ArrayLike, confidence: ArrayLike, risk: float = 0.
     """
     risks = _selective_risks(correct, confidence)  # (n,)
     # Interpolating inside a tied group rounds in the last digits; a risk met exactly must still count.
-    within = risks <= check_fraction("risk", risk) + 1e-12
-    return float(_coverages(len(risks))[within].max(initial=0.0))
+    within = np.flatnonzero(risks <= check_fraction("risk", risk) + 1e-12)
+    return float((within[-1] + 1) / len(risks)) if len(within) else 0.0
 
 
 def _selective_risks(correct: ArrayLike, confidence: ArrayLike) -> FloatArray:
@@ -147,14 +128,10 @@ def _selective_risks(correct: ArrayLike, confidence: ArrayLike) -> FloatArray:
 def _expected_errors(correct: ArrayLike, confidence: ArrayLike) -> FloatArray:
     """Return the expected number of errors among the k most confident predictions, for k = 1 to n."""
     hits, scores = check_correct(correct), check_scores("confidence", confidence)
-    require_same_length("correct", hits, "confidence", scores)
+    check_same_length("correct", hits, "confidence", scores)
     _, group, sizes = np.unique(-scores, return_inverse=True, return_counts=True)  # surest group first
     group_errors = np.bincount(group, weights=~hits)
     ends = np.concatenate([[0], sizes.cumsum()])
     errors_at_ends = np.concatenate([[0], group_errors.cumsum()])
     errors: FloatArray = np.interp(np.arange(1, len(hits) + 1), ends, errors_at_ends)
     return errors
-
-
-def _coverages(n: int) -> FloatArray:
-    return np.arange(1, n + 1) / n

@@ -1,4 +1,4 @@
-"""The usual row of a results table."""
+"""All scores of one model on one test set."""
 
 from numpy.typing import ArrayLike
 
@@ -16,8 +16,8 @@ from pnca.evaluation.selective import augrc, aurc
 def summarise(labels: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
     r"""Score class probabilities in every way that needs only the true labels.
 
-    The selective scores ``aurc`` and ``augrc`` rank the predictions by their confidence
-    :math:`\max_k p_{ik}`, whose mean is ``mean_confidence``.
+    The keys are ``accuracy``, ``balanced_accuracy``, ``nll``, ``brier``, ``ece``, ``mean_confidence``,
+    ``aurc`` and ``augrc``. The last two rank the predictions by their confidence :math:`\max_k p_{ik}`.
 
     Parameters
     ----------
@@ -25,12 +25,6 @@ def summarise(labels: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
         Column numbers :math:`y_i` of the true classes.
     probabilities : array-like of shape (n, c)
         Class probabilities :math:`p_{ik}`.
-
-    Returns
-    -------
-    dict of str to float
-        ``accuracy``, ``balanced_accuracy``, ``nll``, ``brier``, ``ece``, ``mean_confidence``, ``aurc``,
-        ``augrc``.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Features of images by a frozen, pretrained network, computed once and kept.
+"""Features of images from a frozen, pretrained network, computed once and cached.
 
 A hundred labels are too few to train a network on photographs or X-rays, but enough for a classifier on
-the features of one that was trained elsewhere.
+the features of a pretrained one.
 """
 
 from pnca.vision.backbones import load_backbone

@@ -1,7 +1,4 @@
-"""Frozen networks that turn images into features: timm models, and ONNX files of any origin.
-
-Nothing is downloaded unless it is asked for, and no file can make other objects than tensors.
-"""
+"""Load frozen networks: timm models and ONNX files, without pickles and without unrequested downloads."""
 
 from pathlib import Path
 
@@ -18,17 +15,15 @@ def load_backbone(
     download: bool = False,
     scale: Scale | None = None,
 ) -> Backbone:
-    """Load a frozen network.
+    """Load a frozen network that turns images into features.
 
-    ``"timm:NAME"`` is a model of timm without its classification head, with the preprocessing it was
-    tested with. Its weights are read from the file ``weights`` if given, otherwise from the local cache
-    of the Hugging Face hub. Nothing is fetched unless ``download`` is true. A crop may lie one pixel from
-    where timm's own transform cuts it, which rounds otherwise.
+    ``"timm:NAME"`` is a timm model without its classification head, with timm's evaluation preprocessing
+    (a crop may lie one pixel aside, as timm rounds differently). Its weights are read from the file
+    ``weights`` if given, otherwise from the local cache of the Hugging Face hub.
 
-    ``"PATH.onnx"`` is a file with one input, images of shape (batch, 3, h, w) or (batch, 1, h, w) with
-    h = w, and one output, features of shape (batch, n_features); an output of shape
-    (batch, n_features, rows, columns) is averaged over rows and columns. It runs on the CPU with
-    ``torch.get_num_threads()`` threads.
+    ``"PATH.onnx"`` is a file with one input, images of shape (batch, 3, h, h) or (batch, 1, h, h), and one
+    output, features of shape (batch, n_features); an output of shape (batch, n_features, rows, columns) is
+    averaged over rows and columns. It runs on the CPU with ``torch.get_num_threads()`` threads.
 
     Parameters
     ----------
@@ -39,19 +34,14 @@ def load_backbone(
     download : bool, default=False
         For a timm model: whether weights that are not on this machine may be fetched.
     scale : {"0-255", "0-1", "imagenet"} or None, default=None
-        For an ONNX file: the pixel values it takes, which the file does not tell. ``"0-255"``, which
-        is what None means, for a network that normalises by itself; ``"0-1"``; or ``"imagenet"`` for
-        0 to 1 less ImageNet's mean and divided by its standard deviation, channel by channel.
-
-    Returns
-    -------
-    Backbone
-        The network.
+        For an ONNX file: the range of the pixels it takes, which the file does not tell. None is
+        ``"0-255"``, for a network that normalises by itself; ``"imagenet"`` is 0 to 1, standardised with
+        ImageNet's mean and standard deviation per channel.
 
     Raises
     ------
     MissingDataError
-        If the file is not there, or the weights are not on this machine and may not be fetched.
+        If the file is not there, or the weights are not on this machine and may not be downloaded.
     CorruptDataError
         If a file is damaged, or not what its name says.
     InvalidInputError

@@ -1,4 +1,4 @@
-"""What a backbone is, and what all kinds of them need."""
+"""The protocol of a backbone, and helpers shared by its implementations."""
 
 import importlib
 from typing import Any, Protocol, runtime_checkable
@@ -12,15 +12,14 @@ from pnca.vision.images import Preprocessing
 
 @runtime_checkable
 class Backbone(Protocol):
-    """A frozen network: images in, one row of features for each out.
+    """A frozen network from images to feature vectors, as :func:`load_backbone` returns it.
 
-    :func:`load_backbone` makes them; any object with these members will do for
-    :func:`image_features`.
+    :func:`image_features` takes any object with these members.
     """
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Name for messages."""
 
     @property
     def key(self) -> str:
@@ -32,25 +31,14 @@ class Backbone(Protocol):
 
     @property
     def size(self) -> int:
-        """Side of the square images it takes, in pixels."""
+        """Side of the square input images, in pixels."""
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """How an image file is best brought to that size."""
+        """Recommended preprocessing, to that size."""
 
     def __call__(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Compute features.
-
-        Parameters
-        ----------
-        images : ndarray of shape (n, size, size, 3), uint8
-            Red, green and blue.
-
-        Returns
-        -------
-        ndarray of shape (n, n_features), float32
-            One row for each image.
-        """
+        """Compute features of shape (n, n_features) from RGB images of shape (n, size, size, 3)."""
 
 
 def require(module: str) -> Any:  # noqa: ANN401

@@ -1,12 +1,7 @@
-"""Features of image files, each computed once.
-
-The cache goes by content: a feature is found again by the bytes of the image, the weights of the network
-and the preprocessing, never by a name or a date.
-"""
+"""Features of image files, cached by content: image bytes, network weights and preprocessing."""
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from numbers import Integral
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +10,7 @@ from numpy.typing import NDArray
 from pnca.exceptions import CorruptDataError, InvalidInputError
 from pnca.files import cache_folder, make_folder, write_atomically
 from pnca.vision.base import Backbone
-from pnca.vision.images import Preprocessing, prepare_image, read_bytes
+from pnca.vision.images import Preprocessing, check_count, prepare_image, read_bytes
 
 
 def image_features(
@@ -28,41 +23,33 @@ def image_features(
     batch_size: int = 16,
     progress: Callable[[int, int], None] | None = None,
 ) -> NDArray[np.float32]:
-    """Compute the features of image files, or read those computed before.
+    """Compute the features of image files, or read them from the cache.
 
-    The same image gives the same features whatever its name, its place in the list or the batch, up to
-    the rounding of float32. Images that occur more than once are computed once. If a file turns out to be
-    unreadable, what was computed before it is in the cache already.
+    Up to float32 rounding, features do not depend on an image's name, position or batch. Duplicates are
+    computed once. An unreadable file is an error that names it; what was computed before is cached.
 
     Parameters
     ----------
     paths : sequence of n str or Path
-        The image files.
+        Image files in any format that Pillow reads.
     backbone : Backbone
-        The network, from :func:`load_backbone`.
+        The frozen network, from :func:`load_backbone`.
     preprocessing : Preprocessing or None, default=None
         How an image is brought to the network's size; None is ``backbone.preprocessing``.
     cache : bool, default=True
-        Whether features are kept and looked up.
+        Whether features are stored and looked up.
     cache_dir : str, Path or None, default=None
-        Where they are kept; None is ``features`` in :func:`pnca.files.cache_folder`. Each image takes one
-        small file; the folder can be deleted at any time.
+        None is ``features`` in :func:`pnca.files.cache_folder`. Each image takes one small file; the folder
+        can be deleted at any time.
     batch_size : int, default=16
-        Images the network sees at once. A larger batch takes more memory.
+        Images per forward pass; larger takes more memory.
     progress : callable or None, default=None
         ``progress(done, n)`` is called after each image is read.
 
     Returns
     -------
     ndarray of shape (n, n_features), float32
-        One row for each path.
-
-    Raises
-    ------
-    MissingDataError
-        If a file is not there; the message names it.
-    CorruptDataError
-        If a file is truncated or not an image, or the network answers with NaN.
+        One row per path.
 
     Examples
     --------
@@ -71,13 +58,15 @@ def image_features(
     >>> image_features(paths, backbone).shape  # doctest: +SKIP
     (347, 2048)
     """
-    files = _check_paths(paths)
-    _check_batch_size(batch_size)
+    if isinstance(paths, (str, Path)):
+        raise InvalidInputError(f"paths must be a list of files; for one image pass [{str(paths)!r}].")
+    check_count("batch_size", batch_size)
+    files = [Path(path) for path in paths]
     preprocessing = backbone.preprocessing if preprocessing is None else preprocessing
     folder = _folder(backbone, preprocessing, cache_dir) if cache else None
 
     features = np.empty((len(files), backbone.n_features), dtype=np.float32)
-    first_row: dict[str, int] = {}  # of each content
+    first_row: dict[str, int] = {}  # digest to the first row that has it
     digests: list[str] = []
     waiting: list[tuple[int, NDArray[np.uint8]]] = []  # rows with their pixels, at most one batch
 
@@ -110,13 +99,13 @@ def image_features(
 def _compute(
     waiting: list[tuple[int, NDArray[np.uint8]]], backbone: Backbone, files: list[Path]
 ) -> NDArray[np.float32]:
-    """Run the network on one batch, and refuse to go on with what is not a number."""
+    """Run the network on one batch; features that are not finite are an error."""
     vectors = backbone(np.stack([pixels for _, pixels in waiting]))  # (batch, n_features)
     for (row, _), vector in zip(waiting, vectors, strict=True):
         if not np.isfinite(vector).all():
             raise CorruptDataError(
                 f"{backbone.name} gives features that are not numbers for {files[row]}: "
-                "its weights are damaged, or it takes pixels of another scale."
+                "its weights are damaged, or it expects pixels on another scale."
             )
     return vectors
 
@@ -153,15 +142,3 @@ def _store(path: Path, vector: NDArray[np.float32]) -> None:
 
     path.parent.mkdir(exist_ok=True)
     write_atomically(path, write)
-
-
-def _check_paths(paths: Sequence[str | Path]) -> list[Path]:
-    if isinstance(paths, (str, Path)):
-        raise InvalidInputError(f"paths must be a list of files; for one image pass [{str(paths)!r}].")
-    return [Path(path) for path in paths]
-
-
-def _check_batch_size(batch_size: int) -> None:
-    is_count = isinstance(batch_size, Integral) and not isinstance(batch_size, bool)
-    if not (is_count and batch_size >= 1):
-        raise InvalidInputError(f"batch_size must be a whole number from 1, but it is {batch_size!r}.")

@@ -6,7 +6,7 @@ import io
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,40 +16,40 @@ from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataErro
 if TYPE_CHECKING:
     from PIL import Image
 
-_MODES = ("crop", "squash")
-_INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos")
+Mode = Literal["crop", "squash"]
+Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos"]
 # Part of every cache key: raise it when the pixels of some image change, so that old features are not found.
 _VERSION = 1
 
 
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, but it is {value!r}.")
+def check_choice(name: str, value: object, choices: object) -> None:
+    """Refuse a value that is not among those of a ``Literal`` type."""
+    if value not in (known := get_args(choices)):
+        raise InvalidInputError(f"{name} must be one of {', '.join(known)}, but it is {value!r}.")
 
 
-def _check_length(name: str, value: object, *, at_least: int) -> None:
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not (is_whole and value >= at_least):  # type: ignore[operator]
+def check_count(name: str, value: object, *, at_least: int = 1) -> None:
+    """Refuse what is not a whole number of at least ``at_least``."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < at_least:
         raise InvalidInputError(f"{name} must be a whole number from {at_least}, but it is {value!r}.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing:
-    """How an image of any size becomes a square: resize, perhaps equalise, cut out the centre.
+    """How an image of any size becomes a square: resize, optionally equalise, centre crop.
 
     Attributes
     ----------
     size : int, default=224
         Side of the square, in pixels.
     mode : {"crop", "squash"}, default="crop"
-        ``"crop"`` keeps the proportions and brings the short side to ``resize``; ``"squash"`` brings
-        both sides there. The centre is cut out after either.
+        ``"crop"`` keeps the aspect ratio and brings the short side to ``resize``; ``"squash"`` brings
+        both sides there. A centre crop follows either.
     resize : int or None, default=None
-        Side before the cut. None is eight sevenths of ``size`` (256 for 224) for ``"crop"``, and ``size``
-        itself, which leaves nothing to cut, for ``"squash"``.
+        Side before the centre crop. None is eight sevenths of ``size`` (256 for 224) for ``"crop"`` and
+        ``size`` itself for ``"squash"``.
     equalise : bool, default=False
-        Equalise the histogram of each channel between resizing and cutting, which removes differences
-        of exposure and contrast.
+        Equalise each channel's histogram before the crop, which removes differences of exposure and contrast.
     interpolation : {"nearest", "bilinear", "bicubic", "lanczos"}, default="bilinear"
         Pillow's filter; all but ``"nearest"`` average when they shrink.
 
@@ -62,21 +62,21 @@ class Preprocessing:
     """
 
     size: int = 224
-    mode: Literal["crop", "squash"] = "crop"
+    mode: Mode = "crop"
     resize: int | None = None
     equalise: bool = False
-    interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos"] = "bilinear"
+    interpolation: Interpolation = "bilinear"
 
     def __post_init__(self) -> None:
-        _check_choice("mode", self.mode, _MODES)
-        _check_choice("interpolation", self.interpolation, _INTERPOLATIONS)
-        _check_length("size", self.size, at_least=1)
+        check_choice("mode", self.mode, Mode)
+        check_choice("interpolation", self.interpolation, Interpolation)
+        check_count("size", self.size)
         if self.resize is not None:
-            _check_length("resize", self.resize, at_least=self.size)
+            check_count("resize", self.resize, at_least=self.size)
 
     @property
     def resized(self) -> int:
-        """Side before the cut, in pixels: ``resize``, or what None stands for."""
+        """Side before the centre crop, in pixels: ``resize`` with its default filled in."""
         if self.resize is not None:
             return self.resize
         return round(self.size * 256 / 224) if self.mode == "crop" else self.size
@@ -92,16 +92,15 @@ IMAGENET_CROP = Preprocessing()
 """Short side to 256, centre 224: how networks trained on ImageNet are usually tested."""
 
 EQUALISED_CROP = Preprocessing(mode="squash", resize=256, equalise=True)
-"""Squashed to 256 x 256, equalised, centre 224: for X-rays from scanners of differing exposure."""
+"""Squashed to 256 x 256, equalised, centre 224: for X-rays from scanners of different exposure."""
 
 
 def read_image(path: str | Path, preprocessing: Preprocessing = IMAGENET_CROP) -> NDArray[np.uint8]:
     """Read an image file as the pixels a network takes.
 
-    The orientation a camera noted is applied; of an animation the first frame is taken; what is
-    transparent is laid on black. Images of more than 8 bits a pixel, as many X-rays are, are scaled so
-    that their own darkest pixel is 0 and their own lightest 255: a 12-bit image in a 16-bit file would
-    be almost black otherwise.
+    The EXIF orientation is applied, an animation gives its first frame, and transparency is composited on
+    black. Images of more than 8 bits a pixel, as many X-rays are, are stretched from their own minimum and
+    maximum to 0 and 255: a 12-bit image in a 16-bit file would be almost black otherwise.
 
     Parameters
     ----------
@@ -114,15 +113,6 @@ def read_image(path: str | Path, preprocessing: Preprocessing = IMAGENET_CROP) -
     -------
     ndarray of shape (size, size, 3), uint8
         Red, green and blue, equal for a grey image.
-
-    Raises
-    ------
-    MissingDataError
-        If there is no such file.
-    CorruptDataError
-        If the file is truncated or not an image.
-    MissingExtraError
-        If Pillow is not installed.
 
     Examples
     --------
@@ -137,18 +127,7 @@ def read_image(path: str | Path, preprocessing: Preprocessing = IMAGENET_CROP) -
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Read a whole file, or say which one is not there.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-
-    Returns
-    -------
-    bytes
-        Its content.
-    """
+    """Read a whole file; an error names it."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError as error:
@@ -158,28 +137,15 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def prepare_image(content: bytes, preprocessing: Preprocessing, *, path: str | Path) -> NDArray[np.uint8]:
-    """Decode the content of an image file and bring it to size.
-
-    Parameters
-    ----------
-    content : bytes
-        What the file holds.
-    preprocessing : Preprocessing
-        How it becomes a square.
-    path : str or Path
-        Where the content comes from, to be named in errors.
-
-    Returns
-    -------
-    ndarray of shape (size, size, 3), uint8
-        Red, green and blue.
-    """
+    """Decode the bytes of an image file to uint8 of shape (size, size, 3); ``path`` is named in errors."""
     image = _resize(_decode(content, path), preprocessing)
     if preprocessing.equalise:
         from PIL import ImageOps
 
         image = ImageOps.equalize(image)
-    return np.array(_cut_centre(image, preprocessing.size).convert("RGB"))
+    size = preprocessing.size
+    left, top = (image.width - size) // 2, (image.height - size) // 2
+    return np.array(image.crop((left, top, left + size, top + size)).convert("RGB"))
 
 
 def _decode(content: bytes, path: str | Path) -> Image.Image:
@@ -232,11 +198,9 @@ def _stretch(values: NDArray[np.generic], path: str | Path) -> NDArray[np.uint8]
     levels = values.astype(np.float64)  # (h, w)
     if not np.isfinite(levels).all():
         raise CorruptDataError(f"The image {path} has pixels that are not numbers.")
-    darkest, lightest = levels.min(), levels.max()
-    width = lightest - darkest
-    stretched: NDArray[np.uint8] = np.rint((levels - darkest) * (255 / width if width else 0)).astype(
-        np.uint8
-    )
+    width = float(np.ptp(levels))
+    scaled = (levels - levels.min()) * (255 / width if width else 0)
+    stretched: NDArray[np.uint8] = np.rint(scaled).astype(np.uint8)
     return stretched
 
 
@@ -253,9 +217,3 @@ def _resize(image: Image.Image, preprocessing: Preprocessing) -> Image.Image:
     if sides == image.size:
         return image
     return image.resize(sides, Image.Resampling[preprocessing.interpolation.upper()])
-
-
-def _cut_centre(image: Image.Image, size: int) -> Image.Image:
-    """Cut out a square; if it cannot be central, it is half a pixel further up or left."""
-    left, top = (image.width - size) // 2, (image.height - size) // 2
-    return image.crop((left, top, left + size, top + size))

@@ -1,4 +1,4 @@
-"""ONNX files as backbones, whatever they were exported from."""
+"""ONNX files as backbones."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 
 from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError
 from pnca.vision.base import check_images, first_line, require
-from pnca.vision.images import Preprocessing
+from pnca.vision.images import Preprocessing, check_choice
 
 Scale = Literal["0-255", "0-1", "imagenet"]
 
-# Mean and standard deviation of ImageNet's pixels by channel, on a scale of 0 to 1: the constants that
-# torchvision, timm and most other published networks were trained with.
+# Per-channel mean and standard deviation of ImageNet's pixels in [0, 1], as torchvision and timm use them.
 _IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
 _IMAGENET_STD = np.array([0.229, 0.224, 0.225], dtype=np.float32)
-# What a network that takes images of any size is given, as most were trained at this size.
+# Side for a network that takes images of any size: most were trained at this one.
 _USUAL_SIZE = 224
 # ITU-R 601, by which Pillow too makes colours grey.
 _LUMINANCE = np.array([0.299, 0.587, 0.114], dtype=np.float32)
@@ -27,7 +26,7 @@ _LUMINANCE = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 @dataclass(frozen=True, kw_only=True)
 class _Signature:
-    """The input of an ONNX network; None stands for a length that is free."""
+    """The input of an ONNX network; None is a dynamic dimension."""
 
     input_name: str
     batch: int | None
@@ -37,7 +36,7 @@ class _Signature:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OnnxBackbone:
-    """A network from an ONNX file; the attributes are those of :class:`Backbone`, and its parts."""
+    """A :class:`Backbone` from an ONNX file."""
 
     name: str
     key: str
@@ -61,9 +60,7 @@ class OnnxBackbone:
 
 def load_onnx(path: Path, scale: Scale) -> OnnxBackbone:
     """Load an ONNX file; see :func:`load_backbone`."""
-    scales = ("0-255", "0-1", "imagenet")
-    if scale not in scales:
-        raise InvalidInputError(f"scale must be one of {', '.join(scales)}, but it is {scale!r}.")
+    check_choice("scale", scale, Scale)
     if not path.is_file():
         raise MissingDataError(f"There is no network {path}.")
     session = _open_session(path)
@@ -71,7 +68,7 @@ def load_onnx(path: Path, scale: Scale) -> OnnxBackbone:
     if scale == "imagenet" and signature.n_channels == 1:
         raise InvalidInputError(f"{path} takes grey images; scale 'imagenet' is for colours.")
     size = signature.size or _USUAL_SIZE
-    # One run tells whether it runs at all, and the number of features where the file leaves it open.
+    # A trial run shows that it runs, and the number of features where that dimension is dynamic.
     trial = _run(session, np.zeros((1, signature.n_channels, size, size), np.float32), signature, str(path))
     return OnnxBackbone(
         name=path.name,
@@ -140,7 +137,7 @@ def _run(
     signature: _Signature,
     name: str,
 ) -> NDArray[np.float32]:
-    """Run a network, in pieces of the batch size it insists on if it does."""
+    """Run a network, in zero-padded batches of its fixed batch size if it has one."""
     n = len(pixels)
     length = signature.batch or max(n, 1)
     pieces = []
@@ -163,7 +160,7 @@ def _run(
 
 
 def _hash_onnx(path: Path) -> str:
-    """Hash a network and, where it is beside it, the file that exporters put large weights into."""
+    """Hash a network together with the external data file that exporters put large weights into."""
     digest = sha256()
     for part in (path, Path(f"{path}.data"), Path(f"{path}_data")):
         if part.is_file():

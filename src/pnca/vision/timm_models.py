@@ -1,4 +1,4 @@
-"""timm's models as backbones: found or fetched, checked against their checkpoint, and frozen."""
+"""timm models as backbones, with weights from a file or from the Hugging Face hub."""
 
 import sys
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from pnca.vision.images import Preprocessing
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TimmBackbone:
-    """A timm model without its head; the attributes are those of :class:`Backbone`, and its parts."""
+    """A :class:`Backbone` from a timm model without its classification head."""
 
     name: str
     key: str
@@ -75,7 +75,7 @@ def load_timm(name: str, weights: Path | None, *, download: bool) -> TimmBackbon
 
 
 def _pretrained_config(timm: Any, name: str) -> Any:  # noqa: ANN401
-    """Return what timm knows of a model's weights; an unknown name is an error with near matches."""
+    """Return timm's pretrained configuration; an unknown name is an error with close matches."""
     known = timm.list_models()
     if timm.is_model(name):
         try:
@@ -202,7 +202,7 @@ def _timm_preprocessing(settings: Mapping[str, Any], name: str) -> Preprocessing
 
 
 def _n_features(model: nn.Module, size: int, name: str) -> int:
-    """Find the number of features by trying: timm's num_features is that before a head's last layers."""
+    """Count the features with a trial run: timm's num_features is that before a head's last layers."""
     with torch.inference_mode():
         output = model(torch.zeros(1, 3, size, size))
     if not isinstance(output, Tensor) or output.ndim != 2:
