@@ -36,15 +36,6 @@ def test_parameter_kernel__off_diagonal_is_about_one_over_m_in_high_dimension():
     torch.testing.assert_close(off_diagonal, torch.full_like(off_diagonal, 0.1), atol=0.01, rtol=0)
 
 
-@pytest.mark.parametrize("mixes_gradients", [False, True])
-def test_mixing__backward_pass_and_step_together_give_the_direction(mixes_gradients):
-    particles, gradients = scenarios.particles_and_scores(3, 4)
-    mixing = Mixing(*torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(0)).double())
-    in_backward, in_step = mixing.split(mixes_gradients)
-    assert (in_backward is None) == mixes_gradients
-    arrived = gradients if in_backward is None else in_backward @ gradients
-    expected = mixing.of_gradients @ gradients + mixing.of_particles @ particles
-    torch.testing.assert_close(in_step.direction(particles, arrived), expected)
 
 
 def test_median_bandwidth__one_particle_has_kernel_one():

@@ -228,6 +228,11 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         return _rows(_validate(self, X, reset=False), is_flat=self.fitted_.network.takes_rows)
 
 
+def keep_parameters(estimator: BaseEstimator, arguments: Mapping[str, Any]) -> None:
+    """Keep a constructor's arguments, its ``locals()``, as they are: scikit-learn asks for no more."""
+    vars(estimator).update({name: value for name, value in arguments.items() if name != "self"})
+
+
 def check_examples(
     estimator: ParticleClassifier, options: Options, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None
 ) -> Examples:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pnca.estimators.base import keep_parameters
 from pnca.estimators.neighbour import NeighbourClassifier
 
 
@@ -88,17 +89,4 @@ class NCAClassifier(NeighbourClassifier):
         random_state: Any = None,  # noqa: ANN401
         verbose: bool = False,
     ) -> None:
-        self.n_components = n_components
-        self.bandwidth = bandwidth
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.module = module
-        self.max_epochs = max_epochs
-        self.learning_rate = learning_rate
-        self.dropout = dropout
-        self.augmentation = augmentation
-        self.image_shape = image_shape
-        self.batch_size = batch_size
-        self.class_weight = class_weight
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        keep_parameters(self, locals())

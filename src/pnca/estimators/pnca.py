@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from pnca.estimators._compat import Interval, StrOptions
+from pnca.estimators.base import keep_parameters
 from pnca.estimators.neighbour import NeighbourClassifier
 
 
@@ -204,28 +205,4 @@ class PNCAClassifier(NeighbourClassifier):
         random_state: Any = None,  # noqa: ANN401
         verbose: bool = False,
     ) -> None:
-        self.n_particles = n_particles
-        self.n_components = n_components
-        self.bandwidth = bandwidth
-        self.kernel = kernel
-        self.expectation = expectation
-        self.input_weight = input_weight
-        self.novelty = novelty
-        self.background = background
-        self.n_feature_blocks = n_feature_blocks
-        self.update = update
-        self.n_folds = n_folds
-        self.scaling = scaling
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.module = module
-        self.max_epochs = max_epochs
-        self.learning_rate = learning_rate
-        self.solver = solver
-        self.dropout = dropout
-        self.augmentation = augmentation
-        self.image_shape = image_shape
-        self.batch_size = batch_size
-        self.class_weight = class_weight
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        keep_parameters(self, locals())

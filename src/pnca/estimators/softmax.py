@@ -6,7 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from pnca.estimators._compat import Interval, StrOptions
-from pnca.estimators.base import ParticleClassifier
+from pnca.estimators.base import ParticleClassifier, keep_parameters
 from pnca.models.softmax import plan_softmax
 
 
@@ -83,18 +83,7 @@ class DNNClassifier(_SoftmaxClassifier):
         random_state: Any = None,  # noqa: ANN401
         verbose: bool = False,
     ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.module = module
-        self.max_epochs = max_epochs
-        self.learning_rate = learning_rate
-        self.dropout = dropout
-        self.augmentation = augmentation
-        self.image_shape = image_shape
-        self.batch_size = batch_size
-        self.class_weight = class_weight
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        keep_parameters(self, locals())
 
 
 class EnsembleClassifier(_SoftmaxClassifier):
@@ -137,19 +126,7 @@ class EnsembleClassifier(_SoftmaxClassifier):
         random_state: Any = None,  # noqa: ANN401
         verbose: bool = False,
     ) -> None:
-        self.n_particles = n_particles
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.module = module
-        self.max_epochs = max_epochs
-        self.learning_rate = learning_rate
-        self.dropout = dropout
-        self.augmentation = augmentation
-        self.image_shape = image_shape
-        self.batch_size = batch_size
-        self.class_weight = class_weight
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        keep_parameters(self, locals())
 
 
 class BNNClassifier(EnsembleClassifier):
@@ -201,20 +178,4 @@ class BNNClassifier(EnsembleClassifier):
         random_state: Any = None,  # noqa: ANN401
         verbose: bool = False,
     ) -> None:
-        super().__init__(
-            n_particles=n_particles,
-            hidden_layer_sizes=hidden_layer_sizes,
-            module=module,
-            max_epochs=max_epochs,
-            learning_rate=learning_rate,
-            dropout=dropout,
-            augmentation=augmentation,
-            image_shape=image_shape,
-            batch_size=batch_size,
-            class_weight=class_weight,
-            device=device,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.prior_precision = prior_precision
-        self.update = update
+        keep_parameters(self, locals())

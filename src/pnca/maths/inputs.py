@@ -29,16 +29,10 @@ _NOISE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Scaler:
-    """Centres and divides inputs.
+    """Centres and divides inputs; see :func:`column_scale` and :func:`common_scale`."""
 
-    Attributes
-    ----------
-    centre, spread : Tensor of shape (p,), float64
-        See :func:`column_scale` and :func:`common_scale`.
-    """
-
-    centre: Tensor
-    spread: Tensor
+    centre: Tensor  # (p,), float64
+    spread: Tensor  # (p,), float64
 
     def apply(self, inputs: Tensor) -> Tensor:
         """Scale inputs (n, p): (n, p)."""
@@ -132,18 +126,10 @@ def neighbour_loss(
 
 @dataclass(frozen=True)
 class InputFactor:
-    """Factor of the kernel that falls with the distance between the inputs themselves.
+    """Factor of the kernel that falls with the distance between the inputs themselves."""
 
-    Attributes
-    ----------
-    scale : float
-        See :func:`pnca.maths.kernels.neighbour_scale`.
-    weight : float
-        See :func:`pnca.maths.kernels.log_input_factor`; positive.
-    """
-
-    scale: float
-    weight: float
+    scale: float  # see pnca.maths.kernels.neighbour_scale
+    weight: float  # positive; see pnca.maths.kernels.log_input_factor
 
     @classmethod
     def fit(cls, inputs: Tensor, groups: Tensor | None, weight: float | None, every: int = 1) -> InputFactor:
@@ -165,22 +151,12 @@ class InputFactor:
 
 @dataclass(frozen=True, eq=False)
 class Novelty:
-    """Factor of the mass of an input that falls with its distance from the plane of the training inputs.
+    """Factor of the mass of an input that falls with its distance from the plane of the training inputs."""
 
-    Attributes
-    ----------
-    plane : Plane
-        In float32.
-    typical, spread : float
-        Median of the log residuals of held-out training inputs, and the spread of their upper half.
-    depth : float
-        How far the log mass falls at a residual that is out of distribution.
-    """
-
-    plane: Plane
-    typical: float
-    spread: float
-    depth: float = 0.0
+    plane: Plane  # in float32
+    typical: float  # median of the log residuals of held-out training inputs
+    spread: float  # of their upper half, as a standard deviation
+    depth: float = 0.0  # by how much the log mass falls at a residual that is out of distribution
 
     @classmethod
     def fit(cls, inputs: Tensor, rows: Tensor, folds: Tensor) -> tuple[Novelty, Tensor]:

@@ -34,10 +34,6 @@ class Mixing(NamedTuple):
         mixed = gradients if self.of_gradients is None else self.of_gradients @ gradients
         return mixed if self.of_particles is None else mixed.addmm(self.of_particles, particles)
 
-    def split(self, mixes_gradients: bool) -> "tuple[Tensor | None, Mixing]":
-        """A for the backward pass and the rest for the optimiser, which may take A too."""
-        return (None, self) if mixes_gradients else (self.of_gradients, Mixing(None, self.of_particles))
-
 
 #: Each particle follows its own gradient.
 UNMIXED = Mixing()

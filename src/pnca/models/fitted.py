@@ -75,30 +75,14 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fitted:
-    """What a fit leads to.
+    """What a fit leads to: all that a prediction needs."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (c,)
-        The labels, in the order of the probabilities.
-    input_shape : tuple of int
-        Of one input as it was given.
-    network : ParticleNetwork
-        The architecture.
-    particles : Tensor of shape (m, p), float32
-        Its trained parameters.
-    scaler : Scaler or None
-        What is done to inputs first.
-    reader : Reader
-        How outputs become probabilities.
-    """
-
-    classes: NDArray[Any]
-    input_shape: tuple[int, ...]
-    network: ParticleNetwork
-    particles: Tensor
-    scaler: Scaler | None
-    reader: Any
+    classes: NDArray[Any]  # (c,), in the order of the probabilities
+    input_shape: tuple[int, ...]  # of one input as it was given
+    network: ParticleNetwork  # the architecture
+    particles: Tensor  # (m, p), float32, its trained parameters
+    scaler: Scaler | None  # what is done to inputs first
+    reader: Any  # how outputs become probabilities: a Reader
 
     def log_probabilities(self, inputs: NDArray[np.float32], device: str) -> FloatArray:
         """Log class probabilities (n, c) of inputs (n, ...), averaged over the members."""
@@ -122,9 +106,9 @@ class Fitted:
         mean = self.over(inputs, device, lambda z, x: log_mean(log_masses(z, x).logsumexp(dim=-1)))
         return mean.cpu().double().numpy()
 
-    def embed(self, inputs: NDArray[np.float32], device: str, *, is_scaled: bool = False) -> FloatArray:
+    def embed(self, inputs: NDArray[np.float32], device: str) -> FloatArray:
         """Outputs (m, n, d) of all particles."""
-        chunks = [outputs for outputs, _ in self._outputs(inputs, device, is_scaled=is_scaled)]
+        chunks = [outputs for outputs, _ in self._outputs(inputs, device)]
         return torch.cat(chunks, dim=1).cpu().double().numpy()
 
     def neighbours(
@@ -148,26 +132,36 @@ class Fitted:
         """Apply a function of outputs and scaled inputs to all inputs, a chunk at a time."""
         return torch.cat([function(*chunk) for chunk in self._outputs(inputs, device)])
 
-    @torch.no_grad()
-    def _outputs(
-        self, inputs: NDArray[np.float32], device_name: str, *, is_scaled: bool = False
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Outputs (m, chunk, d) of all particles and their scaled inputs, a chunk at a time."""
-        device = resolve_device(device_name)
-        dtype = self.network.prediction_dtype if device.type != "mps" else torch.float32
-        # There first, and then to the precision: fewer bytes travel.
-        particles = self.particles.to(device).to(dtype)
-        numbers_per_row = max(
-            len(particles) * math.prod(inputs.shape[1:]), self.reader.numbers_per_row(device)
-        )
-        n_rows = max(1, min(PREDICTION_ROWS, PREDICTION_NUMBERS // numbers_per_row))
-        for start in range(0, len(inputs), n_rows):
-            chunk = torch.from_numpy(inputs[start : start + n_rows]).to(device, dtype)
-            if self.scaler is not None and not is_scaled:
-                chunk = self.scaler.apply(chunk)
-            with torch.autocast(device.type, enabled=False):
-                outputs = self.network(particles, chunk)
-            yield outputs, chunk
+    def _outputs(self, inputs: NDArray[np.float32], device: str) -> Iterator[tuple[Tensor, Tensor]]:
+        where = resolve_device(device)
+        numbers = self.reader.numbers_per_row(where)
+        return run_network(self.network, self.particles, inputs, where, self.scaler, numbers)
+
+
+@torch.no_grad()
+def run_network(
+    network: ParticleNetwork,
+    particles: Tensor,
+    inputs: NDArray[np.float32],
+    device: torch.device,
+    scaler: Scaler | None = None,
+    numbers_per_row: int = 0,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Outputs (m, chunk, d) of all particles (m, p) and their scaled inputs, a chunk of inputs at a time.
+
+    ``numbers_per_row`` are those that one input takes later on.
+    """
+    dtype = network.prediction_dtype if device.type != "mps" else torch.float32
+    # There first, and then to the precision: fewer bytes travel.
+    particles = particles.to(device).to(dtype)
+    numbers = max(len(particles) * math.prod(inputs.shape[1:]), numbers_per_row)
+    n_rows = max(1, min(PREDICTION_ROWS, PREDICTION_NUMBERS // numbers))
+    for start in range(0, len(inputs), n_rows):
+        chunk = torch.from_numpy(inputs[start : start + n_rows]).to(device, dtype)
+        chunk = chunk if scaler is None else scaler.apply(chunk)
+        with torch.autocast(device.type, enabled=False):
+            outputs = network(particles, chunk)
+        yield outputs, chunk
 
 
 @dataclass(frozen=True)
@@ -185,24 +179,12 @@ class SoftmaxReader:
 
 @dataclass(frozen=True, eq=False)
 class NeighbourReader:
-    """Predicts by the share of kernel mass that each class gives an embedded input.
+    """Predicts by the share of kernel mass that each class gives an embedded input."""
 
-    Attributes
-    ----------
-    kernel : Kernel
-        At the bandwidth of predictions.
-    support : Support
-        The training examples, the background mass and the factor of the inputs.
-    prior : Tensor of shape (c,)
-        Weighted share of each class, by which the background is split.
-    novelty : Novelty or None
-        Factor of the mass by the novelty of an input.
-    """
-
-    kernel: Kernel
-    support: Support
-    prior: Tensor
-    novelty: Novelty | None
+    kernel: Kernel  # at the bandwidth of predictions
+    support: Support  # the training examples, the background mass, the factor of the inputs
+    prior: Tensor  # (c,), weighted class shares, by which the background is split
+    novelty: Novelty | None  # factor of the mass by the novelty of an input
 
     def log_masses(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         """Log mass (members, n, c) that each class gives embeddings (m, n, d) of scaled inputs (n, ...)."""

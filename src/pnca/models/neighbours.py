@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from pnca.exceptions import InvalidInputError
 from pnca.maths.inputs import InputFactor, Novelty, Scaler
 from pnca.maths.neighbours import has_partner, leave_one_out, safe_log
 from pnca.maths.pnca import Target
 from pnca.maths.stein import Mixing
-from pnca.models.fitted import Fitted, NeighbourReader, SoftmaxReader, resolve_device
+from pnca.models.fitted import Fitted, NeighbourReader, resolve_device, run_network
 from pnca.models.kernels import Batch, Kernel, PositiveKernel, Support, members
 from pnca.models.plan import (
     Examples,
     Options,
     Plan,
     check_kernel,
+    class_prior,
     make_fold_models,
     make_kernel,
     make_network,
@@ -58,54 +58,24 @@ _NOVELTY_FOLDS = 5
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NeighbourObjective:
-    """Leave-one-out loss of the full model and of all fold models, each on its own examples.
+    """Leave-one-out loss of the full model and of all fold models, each on its own examples."""
 
-    Attributes
-    ----------
-    network : ParticleNetwork
-        Embeds.
-    kernel : Kernel
-        Compares embeddings.
-    models : FoldModels
-        Which particles are trained on which examples.
-    inputs, labels, weights, groups : Tensor of shape (n, ...), (n,), (n,), (n,) or None
-        Training examples on the device; weights have mean one.
-    n_groups : int
-        Number of groups.
-    log_prior : Tensor of shape (c,)
-        Weighted log class shares.
-    background : float
-        Background mass among all n examples.
-    input_factor : InputFactor or None
-        Factor of the kernel by the distance between inputs.
-    augmentation : Augmentation or None
-        Random changes of the queries.
-    is_perturbed : bool
-        Whether dropout or augmentation act on the queries.
-    mix : callable
-        From particles (m, p) to their :class:`~pnca.maths.stein.Mixing`.
-    batch_size : int or None
-        Examples per step; None takes all.
-    shards : ProcessShards or None
-        Process group whose ranks share each batch.
-    """
-
-    network: ParticleNetwork
-    kernel: Kernel
-    models: FoldModels
-    inputs: Tensor
-    labels: Tensor
-    weights: Tensor
-    groups: Tensor | None
+    network: ParticleNetwork  # embeds
+    kernel: Kernel  # compares embeddings
+    models: FoldModels  # which particles are trained on which examples
+    inputs: Tensor  # (n, ...), scaled
+    labels: Tensor  # (n,)
+    weights: Tensor  # (n,), mean one
+    groups: Tensor | None  # (n,)
     n_groups: int
-    log_prior: Tensor
-    background: float
-    input_factor: InputFactor | None
-    augmentation: Augmentation | None
-    is_perturbed: bool
-    mix: Callable[[Tensor], Mixing]
-    batch_size: int | None
-    shards: ProcessShards | None = None
+    log_prior: Tensor  # (c,), weighted log class shares
+    background: float  # mass among all n examples that belongs to none
+    input_factor: InputFactor | None  # of the kernel, by the distance between inputs
+    augmentation: Augmentation | None  # random changes of the queries
+    is_perturbed: bool  # whether dropout or augmentation act on the queries
+    mix: Callable[[Tensor], Mixing]  # of particles (m, p)
+    batch_size: int | None  # None takes all examples
+    shards: ProcessShards | None = None  # process group whose ranks share each batch
     _kinds: Tensor = field(init=False)  # (particles,)
     _label_array: NDArray[np.int64] = field(init=False)  # (n,)
     _model_of_member: Tensor = field(init=False)  # (members,)
@@ -288,7 +258,7 @@ def plan_neighbours(
     models = make_fold_models(options, examples, generator)
     particles = network.draw(models.n_total, generator)
     check_kernel(options, examples)
-    prior = _class_prior(examples)
+    prior = class_prior(examples)
     kernel = make_kernel(options, getattr(network, "n_features", options.n_components), c, generator)
     data, augmentation = examples.on(device), options.augmenter(examples.input_shape)
     given = options.given_background
@@ -367,22 +337,12 @@ class _Ending(NamedTuple):
     def finish(self, trained: Trained, choice: Choice | None) -> Fitted:
         """Embed the training examples with the chosen particles."""
         assert choice is not None
-        examples, kernel, factor = (
-            self.examples,
-            self.kernel.at(choice.bandwidth),
-            self.objective.input_factor,
-        )
-        fitted = Fitted(
-            classes=examples.classes,
-            input_shape=examples.input_shape,
-            network=self.objective.network,
-            particles=choice.particles.cpu(),
-            scaler=self.scaler,
-            reader=SoftmaxReader(),
-        )
-        embeddings = fitted.embed(examples.inputs, self.options.device, is_scaled=True)
+        examples, network, factor = self.examples, self.objective.network, self.objective.input_factor
+        device = resolve_device(self.options.device)
+        chunks = [z for z, _ in run_network(network, choice.particles, examples.inputs, device)]
+        kernel = self.kernel.at(choice.bandwidth)
         support = Support(
-            embeddings=torch.from_numpy(embeddings),
+            embeddings=torch.cat(chunks, dim=1).cpu().double(),
             labels=torch.from_numpy(examples.labels),
             weights=self._weights(),
             n_classes=len(examples.classes),
@@ -393,9 +353,15 @@ class _Ending(NamedTuple):
         if isinstance(kernel, PositiveKernel):
             support = kernel.summarised(support)
         reader = NeighbourReader(kernel, support, self.prior, choice.novelty)
-        if choice.background > 0:
-            _warn_if_isolated(reader)
-        return replace(fitted, reader=reader)
+        _warn_if_isolated(reader)
+        return Fitted(
+            classes=examples.classes,
+            input_shape=examples.input_shape,
+            network=network,
+            particles=choice.particles.cpu(),
+            scaler=self.scaler,
+            reader=reader,
+        )
 
     def _weights(self) -> Tensor:
         return torch.from_numpy(self.examples.class_weight[self.examples.labels])
@@ -414,7 +380,7 @@ class _Ending(NamedTuple):
 
 
 def _warn_if_isolated(reader: NeighbourReader) -> None:
-    if (isolated := reader.isolated_share()) > 0.5:
+    if reader.support.background > 0 and (isolated := reader.isolated_share()) > 0.5:
         warnings.warn(
             f"{isolated:.0%} of the training examples get less kernel mass from all others than the "
             f"background has ({reader.support.background:.3g}), so the class shares decide. Scale the inputs "
@@ -439,24 +405,3 @@ def _input_factor(weight: float | None, examples: Examples) -> InputFactor | Non
     groups = None if examples.groups is None else torch.from_numpy(examples.groups)
     every = -(-len(examples.inputs) // _MANY_POINTS)
     return InputFactor.fit(torch.from_numpy(examples.inputs), groups, weight, every)
-
-
-def _class_prior(examples: Examples) -> Tensor:
-    """Weighted share of each class (c,); an error if no example has a partner to learn from."""
-    labels, counts = torch.from_numpy(examples.labels), np.bincount(examples.labels)
-    if counts.max() < 2:
-        raise InvalidInputError("Every class has a single example; at least one class needs two.")
-    if counts.min() < 2:
-        names = ", ".join(repr(name) for name in examples.classes[counts < 2].tolist())
-        warnings.warn(
-            f"Only one example of class {names}: it can be predicted, but nothing is learnt from it.",
-            stacklevel=5,
-        )
-    if examples.groups is not None:
-        groups = torch.from_numpy(examples.groups)
-        if not has_partner(labels, len(counts), groups, examples.n_groups).any():
-            raise InvalidInputError(
-                "No example has another of its class outside its group, so nothing can be learnt."
-            )
-    weights = examples.class_weight * counts
-    return torch.from_numpy(weights / weights.sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -17,6 +18,7 @@ from pnca import accelerated
 from pnca.exceptions import InvalidInputError
 from pnca.maths.features import orthogonal_frequencies
 from pnca.maths.inputs import Scaler, column_scale, common_scale, neighbour_loss
+from pnca.maths.neighbours import has_partner
 from pnca.maths.stein import (
     UNMIXED,
     Mixing,
@@ -179,39 +181,17 @@ class Examples(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
-    """All that a fit needs after its examples are checked.
+    """All that a fit needs after its examples are checked."""
 
-    Attributes
-    ----------
-    objective : Objective
-        What is minimised.
-    particles : Tensor of shape (m, p)
-        Initial parameters, on the device.
-    schedule : Schedule
-        Epochs, learning rate, optimiser.
-    examples : Examples
-        Scaled.
-    network : ParticleNetwork
-        Of which the particles are parameters.
-    finish : callable
-        From the result of the training and what was chosen to the fitted model.
-    choose : callable
-        From the result of the training to what is chosen out of fold, if anything is.
-    scaler : Scaler or None
-        By which the examples were scaled.
-    wrappers : tuple of Wrapper
-        What surrounds the training besides the caller's process group and checkpoint.
-    """
-
-    objective: Objective
-    particles: Tensor
-    schedule: Schedule
-    examples: Examples
-    network: ParticleNetwork
-    finish: Callable[[Trained, Choice | None], Fitted]
-    choose: Callable[[Trained], Choice | None] = lambda trained: None
-    scaler: Scaler | None = None
-    wrappers: tuple[Wrapper, ...] = ()
+    objective: Objective  # what is minimised
+    particles: Tensor  # (m, p), initial parameters, on the device
+    schedule: Schedule  # epochs, learning rate, optimiser
+    examples: Examples  # scaled
+    network: ParticleNetwork  # of which the particles are parameters
+    finish: Callable[[Trained, Choice | None], Fitted]  # from training and choice to the fitted model
+    choose: Callable[[Trained], Choice | None] = lambda trained: None  # out of fold, if anything is chosen
+    scaler: Scaler | None = None  # of the examples
+    wrappers: tuple[Wrapper, ...] = ()  # of the training, besides the caller's process group and checkpoint
 
 
 def random_sources(rng: np.random.RandomState) -> tuple[torch.Generator, int]:
@@ -305,6 +285,27 @@ def check_kernel(options: Options, examples: Examples) -> None:
         raise InvalidInputError(
             "kernel='positive' sums up whole classes and cannot leave out a group: use kernel='exact'."
         )
+
+
+def class_prior(examples: Examples) -> Tensor:
+    """Weighted share of each class (c,); an error if no example has a partner to learn from."""
+    labels, counts = torch.from_numpy(examples.labels), np.bincount(examples.labels)
+    if counts.max() < 2:
+        raise InvalidInputError("Every class has a single example; at least one class needs two.")
+    if counts.min() < 2:
+        names = ", ".join(repr(name) for name in examples.classes[counts < 2].tolist())
+        warnings.warn(
+            f"Only one example of class {names}: it can be predicted, but nothing is learnt from it.",
+            stacklevel=5,
+        )
+    if examples.groups is not None:
+        groups = torch.from_numpy(examples.groups)
+        if not has_partner(labels, len(counts), groups, examples.n_groups).any():
+            raise InvalidInputError(
+                "No example has another of its class outside its group, so nothing can be learnt."
+            )
+    weights = examples.class_weight * counts
+    return torch.from_numpy(weights / weights.sum())
 
 
 def make_kernel(options: Options, n_components: int, n_classes: int, generator: torch.Generator) -> Kernel:

@@ -42,32 +42,16 @@ class SoftmaxBatch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SoftmaxObjective:
-    """Cross-entropy of each particle.
+    """Cross-entropy of each particle."""
 
-    Attributes
-    ----------
-    network : ParticleNetwork
-        Its outputs are logits.
-    inputs, labels, weights : Tensor of shape (n, ...), (n,), (n,)
-        Training examples on the device; weights have mean one.
-    augmentation : Augmentation or None
-        Random changes of the inputs.
-    mix : callable
-        From particles (m, p) to their :class:`~pnca.maths.stein.Mixing`.
-    batch_size : int or None
-        Examples per step; None takes all.
-    shards : ProcessShards or None
-        Process group whose ranks share each batch.
-    """
-
-    network: ParticleNetwork
-    inputs: Tensor
-    labels: Tensor
-    weights: Tensor
-    augmentation: Augmentation | None
-    mix: Callable[[Tensor], Mixing]
-    batch_size: int | None
-    shards: ProcessShards | None = None
+    network: ParticleNetwork  # its outputs are logits
+    inputs: Tensor  # (n, ...)
+    labels: Tensor  # (n,)
+    weights: Tensor  # (n,), mean one
+    augmentation: Augmentation | None  # random changes of the inputs
+    mix: Callable[[Tensor], Mixing]  # of particles (m, p)
+    batch_size: int | None  # None takes all examples
+    shards: ProcessShards | None = None  # process group whose ranks share each batch
 
     @property
     def uses_global_generator(self) -> bool:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pnca.exceptions import TrainingDivergedError
+from pnca.maths.stein import Mixing
 from pnca.networks.seeding import seeded
 from pnca.training.objective import Objective
 from pnca.training.optimisers import Optimiser, make_optimiser
@@ -30,25 +31,14 @@ _GPU_LOOK = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """How long, how fast and by which optimiser particles are trained.
+    """How long, how fast and by which optimiser particles are trained."""
 
-    Attributes
-    ----------
-    max_epochs : int
-        Passes over the data.
-    learning_rate : float
-        Step size.
-    solver : "nadam" or "adam"
-        Nadam is the paper's; Adam is faster.
-    graph_key : hashable or None
-        On a CUDA GPU, capture the step as a CUDA graph and replay it: a small step is then several times
-        faster. Nothing in it may depend on a value that the GPU has computed. The key must be equal for
-        steps of the same operations on the same shapes, and for no others.
-    """
-
-    max_epochs: int
+    max_epochs: int  # passes over the data
     learning_rate: float
-    solver: str = "nadam"
+    solver: str = "nadam"  # the paper's, or "adam", which is faster
+    #: On a CUDA GPU, capture the step as a CUDA graph and replay it: a small step is then several times
+    #: faster. Nothing in it may depend on a value that the GPU has computed. The key must be equal for steps
+    #: of the same operations on the same shapes, and for no others.
     graph_key: Hashable | None = None
 
 
@@ -86,7 +76,7 @@ def train(
     wrappers: Sequence[Wrapper] = (),
     shards: "ProcessShards | None" = None,
 ) -> Trained:
-    """Minimise an objective over particles.
+    """Minimise an objective over particles (m, p), which are not changed.
 
     Ctrl-C ends the training early and keeps what has been learnt, with a warning.
 
@@ -95,7 +85,7 @@ def train(
     objective : Objective
         The loss, and the direction in which particles follow its gradients.
     particles : Tensor of shape (m, p)
-        Initial parameters, on the device of the training; they are not changed.
+        Initial parameters, on the device of the training.
     schedule : Schedule
         Epochs, learning rate, optimiser.
     rng : numpy.random.RandomState
@@ -106,10 +96,6 @@ def train(
         Called after every epoch in this order.
     shards : ProcessShards, optional
         Process group whose ranks share each batch; each rank trains the same particles.
-
-    Returns
-    -------
-    Trained
     """
     device, uses_global = particles.device, objective.uses_global_generator
     generator = None if uses_global else torch.Generator(device).manual_seed(seed)
@@ -142,21 +128,7 @@ def train(
 
 
 class Run:
-    """The state of a training: all that decides what happens in the next epoch.
-
-    Attributes
-    ----------
-    particles : Tensor of shape (m, p)
-        Changed at every step.
-    optimiser : Optimiser
-        Of these particles.
-    log : Log
-        Loss and accuracy so far.
-    rng, generator
-        Sources of the batches, and of dropout and augmentation (None: torch's global generator).
-    kept : dict
-        What else has a state that a checkpoint must hold, by name.
-    """
+    """The state of a training: all that decides what happens in the next epoch."""
 
     def __init__(
         self,
@@ -172,7 +144,7 @@ class Run:
         self.optimiser = make_optimiser(schedule.solver, self.particles, schedule.learning_rate)
         self.log = Log(schedule.max_epochs, particles.device)
         self.shards = shards
-        self.kept: dict[str, HasState] = {}
+        self.kept: dict[str, HasState] = {}  # what else has a state that a checkpoint must hold
         self._step: TakesSteps | None = None
         self._look_every = _GPU_LOOK if particles.is_cuda else 1
 
@@ -265,18 +237,7 @@ class SideStream(Protocol):
 
 
 class Step:
-    """Evaluates batches and moves the particles.
-
-    Parameters
-    ----------
-    objective, particles, optimiser, generator, shards
-        See :class:`Run`.
-
-    Attributes
-    ----------
-    sums : Tensor of shape (2,)
-        Loss and correct examples, summed on the device: reading a number would make a GPU wait at every step.
-    """
+    """Evaluates batches and moves the particles; see :class:`Run`."""
 
     def __init__(
         self,
@@ -289,6 +250,7 @@ class Step:
         self.objective, self.particles, self.optimiser = objective, particles, optimiser
         self.generator, self.shards = generator, shards
         self.side: SideStream | None = None
+        # Summed on the device: reading a number would make a GPU wait at every step.
         self.sums = torch.zeros(2, device=particles.device)  # loss, correct examples
         self._last: np.ndarray | None = None
         self._batch: Any = None
@@ -305,7 +267,10 @@ class Step:
         with torch.no_grad(), nullcontext() if self.side is None else self.side.beside():
             mixing = self.objective.mixing(self.particles)
         # Gradients are mixed in the backward pass, or by the optimiser.
-        in_backward, in_step = mixing.split(self.optimiser.mixes_gradients)
+        if self.optimiser.mixes_gradients:
+            in_backward, in_step = None, mixing
+        else:
+            in_backward, in_step = mixing.of_gradients, Mixing(None, mixing.of_particles)
         total_loss, mean_loss, n_correct = self.objective.evaluate(
             self.particles, batch, in_backward, self.generator
         )

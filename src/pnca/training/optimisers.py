@@ -80,7 +80,7 @@ class FusedNadam(_Nadam):
     def step(self, gradients: Tensor, mixing: Mixing = UNMIXED) -> None:
         """Take one step, with gradients and particles mixed within it if they are few enough."""
         if not self.mixes_gradients:
-            gradients, mixing = mixing.direction(self.particles, gradients), UNMIXED
+            gradients, mixing = _direction(gradients, mixing, self.particles), UNMIXED
         nadam_step(self.particles, gradients, mixing, **self.state(), coefficients=self._coefficients)
 
 
@@ -101,7 +101,7 @@ class NadamByAdam(_Nadam):
     @torch.no_grad()
     def step(self, gradients: Tensor, mixing: Mixing = UNMIXED) -> None:
         """Take one step."""
-        direction, n_steps = mixing.direction(self.particles, gradients), int(self.n_steps)
+        direction, n_steps = _direction(gradients, mixing, self.particles), int(self.n_steps)
         if n_steps >= len(self._coefficients):
             self._coefficients = coefficients(max(_N_STEPS, 2 * n_steps), self.learning_rate).tolist()
         of_gradient, of_mean, _ = self._coefficients[n_steps]
@@ -131,7 +131,7 @@ class _TorchOptimiser:
 
     @torch.no_grad()
     def step(self, gradients: Tensor, mixing: Mixing = UNMIXED) -> None:
-        self.particles.grad = mixing.direction(self.particles, gradients)
+        self.particles.grad = _direction(gradients, mixing, self.particles)
         self.optimiser.step()
 
     def state(self) -> dict[str, Tensor]:
@@ -141,3 +141,9 @@ class _TorchOptimiser:
         # Counters too: they are on the particles' device, for a captured step.
         moved = {name: value.to(self.particles.device, copy=True) for name, value in state.items()}
         self.optimiser.state[self.particles] = moved
+
+
+def _direction(gradients: Tensor, mixing: Mixing, particles: Tensor) -> Tensor:
+    """Direction (m, p) that is descended; the memory of the gradients may be used for it."""
+    mixed = gradients if mixing.of_gradients is None else mixing.of_gradients @ gradients
+    return mixed if mixing.of_particles is None else mixed.addmm_(mixing.of_particles, particles)
