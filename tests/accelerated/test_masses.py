@@ -11,9 +11,7 @@ import scenarios
 from accelerated.interpreter import (
     DEVICE,
     IS_INTERPRETED,
-    assert_passes_interpreted,
     runs_kernels,
-    starts_interpreter,
 )
 from pnca import accelerated
 from pnca.accelerated.masses import SMALLEST, fused_class_log_masses
@@ -24,11 +22,6 @@ from pnca.maths.neighbours import LOG_ZERO
 CROSS = [slice(0, 3)]
 SHARED = [slice(0, 1), slice(1, 2), slice(2, 3)]
 TEAMS = [slice(0, 2), slice(2, 3)]
-
-
-@starts_interpreter
-def test_kernels__in_the_interpreter():
-    assert_passes_interpreted(__file__)
 
 
 def fused(*fields, **options):
@@ -219,6 +212,23 @@ def test_class_log_masses__are_those_in_tiles_without_a_device():
         )
         expected = in_tiles(z, z, labels, 2, 1.0, CROSS, leave_one_out=True)
         assert torch.equal(got, expected)
+
+
+def test_class_log_masses__below_the_floor_are_computed_again_in_predictions_only(monkeypatch):
+    def floored(problem):
+        return chunked_class_log_masses(problem).clamp_min(math.log(SMALLEST))
+
+    monkeypatch.setattr("pnca.accelerated.masses.can_be_fused", lambda points, n_classes: True)
+    monkeypatch.setattr("pnca.accelerated.masses.fused_class_log_masses", floored)
+    a, b = torch.tensor([[[0.0], [100.0]]]), scenarios.cloud(1, 20, 1).float()
+    x, y = torch.zeros(2, 3), torch.ones(20, 3)
+    fields, factor = (a, b, scenarios.labels(20, 2), 2, 1.0, [slice(0, 1)]), InputFactor(x, y, 3.0, 0.5)
+    got = accelerated.class_log_masses(*fields, background=0.1, input_factor=factor)
+    torch.testing.assert_close(got, in_tiles(*fields, input_factor=factor))
+    assert got[0, 1].max() < -5000
+    fields = (a.requires_grad_(), *fields[1:])
+    in_training = accelerated.class_log_masses(*fields, background=0.1, input_factor=factor)
+    assert in_training[0, 1].max().item() == pytest.approx(math.log(SMALLEST))
 
 
 def test_is_worth_while__depends_on_the_pairs_of_all_answers(monkeypatch):

@@ -3,14 +3,9 @@
 import pytest
 import torch
 
-from accelerated.interpreter import DEVICE, assert_passes_interpreted, runs_kernels, starts_interpreter
+from accelerated.interpreter import DEVICE, runs_kernels
 from pnca.maths.stein import Mixing
 from pnca.training.optimisers import FusedNadam
-
-
-@starts_interpreter
-def test_kernel__in_the_interpreter():
-    assert_passes_interpreted(__file__)
 
 
 @runs_kernels

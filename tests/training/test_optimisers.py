@@ -1,7 +1,9 @@
 import pytest
 import torch
 
-from pnca.training.optimisers import make_optimiser
+import scenarios
+from pnca.maths.stein import Mixing
+from pnca.training.optimisers import _TorchOptimiser, make_optimiser
 
 TORCH = {"nadam": torch.optim.NAdam, "adam": torch.optim.Adam}
 
@@ -30,3 +32,37 @@ def test_make_optimiser__leaves_the_direction_alone():
     make_optimiser("nadam", w, 0.1).step(direction)
     assert (direction == 1).all()
     assert (w < 0).all()
+
+
+def torch_nadam(w):
+    """As on a GPU without Triton."""
+    return _TorchOptimiser(torch.optim.NAdam([w], lr=0.01, foreach=True), w)
+
+
+MAKERS = {
+    "adam": lambda w: make_optimiser("adam", w, 0.01),
+    "nadam": lambda w: make_optimiser("nadam", w, 0.01),
+    "nadam of torch": torch_nadam,
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("mixed", ["gradients", "particles", "both", "none"])
+def test_step__moves_along_the_direction_that_gradients_and_particles_are_mixed_into(name, mixed):
+    w, a, b = (scenarios.cloud(1, 4, k, seed)[0].float() for k, seed in ((7, 0), (4, 1), (4, 2)))
+    mixing = Mixing(
+        a if mixed in ("gradients", "both") else None, b if mixed in ("particles", "both") else None
+    )
+    w.requires_grad_()
+    expected = w.detach().clone()
+    optimiser, reference = MAKERS[name](w), TORCH[name.split()[0]]([expected], lr=0.01)
+    for k in range(5):
+        gradients = scenarios.cloud(1, 4, 7, 10 + k)[0].float()
+        given = gradients.clone()
+        optimiser.step(gradients, mixing)
+        assert torch.equal(gradients, given)
+        expected.grad = mixing.direction(expected, gradients)
+        reference.step()
+    torch.testing.assert_close(w.detach(), expected, rtol=1e-5, atol=1e-6)
+    assert w.requires_grad
+    assert not optimiser.mixes_gradients

@@ -143,7 +143,7 @@ def row_masses(
 def feature_slopes(
     features, labels, log_factor, own, total, out, n, width, W: tl.constexpr, BJ: tl.constexpr,
 ):  # fmt: skip
-    """Gradient of the summed losses in a point's mean features, as the one that asks and the one asked."""
+    """Gradient of the summed losses in a point's mean features, as query and as support."""
     i = tl.program_id(0)
     cols = tl.arange(0, W)
     of_i = tl.load(features + i * width + cols, mask=cols < width, other=0.0)
@@ -155,12 +155,12 @@ def feature_slopes(
         is_in = is_j[:, None] & (cols < width)[None, :]
         of_j = tl.load(features + j[:, None] * width + cols[None, :], mask=is_in, other=0.0)
         is_own = tl.load(labels + j, mask=is_j, other=-1) == label
-        asks = tl.exp(tl.load(log_factor + i * n + j, mask=is_j, other=float("-inf")))
-        asks *= total_i - tl.where(is_own, own_i, 0.0)
-        asked = tl.exp(tl.load(log_factor + j * n + i, mask=is_j, other=float("-inf")))
+        as_query = tl.exp(tl.load(log_factor + i * n + j, mask=is_j, other=float("-inf")))
+        as_query *= total_i - tl.where(is_own, own_i, 0.0)
+        as_support = tl.exp(tl.load(log_factor + j * n + i, mask=is_j, other=float("-inf")))
         own_j = tl.load(own + j, mask=is_j, other=0.0)
-        asked *= tl.load(total + j, mask=is_j, other=0.0) - tl.where(is_own, own_j, 0.0)
-        slope = tl.where(tl.sum(of_i[None, :] * of_j, axis=1) > 0.0, asks + asked, 0.0)
+        as_support *= tl.load(total + j, mask=is_j, other=0.0) - tl.where(is_own, own_j, 0.0)
+        slope = tl.where(tl.sum(of_i[None, :] * of_j, axis=1) > 0.0, as_query + as_support, 0.0)
         slopes += tl.sum(slope[:, None] * of_j, axis=0)
     tl.store(out + i * width + cols, slopes, mask=cols < width)
 

@@ -1,9 +1,9 @@
 r"""Class masses on a GPU: one fused pass forward and one backward, nothing of the size of the kernel matrix.
 
 With a background mass no running maximum is needed: the kernel is at most one, and masses below ``SMALLEST``
-cannot be told from it. A pair of particles costs one product of a few columns in half-precision parts, one
-power of two and one sum; what belongs to a pair of points (weights, groups, input factor, classes) is
-applied once for all its pairs of particles.
+are negligible beside the background. A pair of particles costs one product of a few columns in half-precision
+parts, one power of two and one sum; what belongs to a pair of points (weights, groups, input factor, classes)
+is applied once for all its pairs of particles.
 """
 
 import math
