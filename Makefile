@@ -39,4 +39,4 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build/site docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis

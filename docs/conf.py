@@ -72,7 +72,6 @@ html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
 html_math_renderer = "mathml"
-templates_path: list[str] = []
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
