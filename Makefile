@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint format clean
+.PHONY: demo test docs lint format clean
 
 demo: $(VENV)/.plots
 	$(BIN)/pnca demo
@@ -13,6 +13,11 @@ demo: $(VENV)/.plots
 # One torch thread a worker: two workers with two threads each would wait for each other.
 test: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
+
+# A warning is an error; nothing is fetched, neither now nor by a reader's browser.
+docs: $(VENV)/.docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/site
+	@echo "build/site/index.html"
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
@@ -34,4 +39,4 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build/site docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -24,9 +24,3 @@ def test_scale__scoring_by_blocks_is_scoring_at_once(blobs):
     exec(code, names)  # the reader would paste it
     expected = names["model"].predict_proba(names["X_new"])
     np.testing.assert_allclose(names["probabilities"], expected, atol=1e-9)
-
-
-def test_scale__links_lead_to_files():
-    text = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
-        assert (ROOT / "docs" / target).exists(), target
