@@ -58,6 +58,18 @@ def _load(parts_1, parts_2, at, ROWS: tl.constexpr, JOINT: tl.constexpr):
 
 
 @triton.jit
+def _of_points(
+    values, factor, at, group_a, groups_b, cols, HAS_FACTOR: tl.constexpr, HAS_GROUPS: tl.constexpr
+):
+    """Values (BM, BN) of pairs of points times their input factors, zero within a group."""
+    if HAS_FACTOR:
+        values *= tl.load(factor + at + cols[None, :])
+    if HAS_GROUPS:
+        values = tl.where(group_a[:, None] == tl.load(groups_b + cols)[None, :], 0.0, values)
+    return values
+
+
+@triton.jit
 def masses(
     parts_a1, parts_a2, norms_a, weights_a, groups_a, classes_a,
     parts_b1, parts_b2, norms_b, weights_b, groups_b, classes_b,
@@ -82,6 +94,7 @@ def masses(
         begin = tl.maximum(begin, first // BN)
         weight_a = tl.load(weights_a + r * n_a + rows)
         class_a = tl.load(classes_a + first)
+    group_a = rows
     if HAS_GROUPS:
         group_a = tl.load(groups_a + rows)
     for tile in range(begin, end):
@@ -94,11 +107,7 @@ def masses(
                 b_1, b_2 = _load(parts_b1, parts_b2, (l2 * n_b + tile * BN) * D + in_b, False, JOINT)
                 norm_b = tl.load(norms_b + l2 * n_b + cols)
                 kernel += tl.exp2(_log2_kernel(a_1, a_2, norm_a, b_1, b_2, norm_b, JOINT))
-        if HAS_FACTOR:
-            kernel *= tl.load(factor + in_factor + cols[None, :])
-        if HAS_GROUPS:
-            group_b = tl.load(groups_b + cols)
-            kernel = tl.where(group_a[:, None] == group_b[None, :], 0.0, kernel)
+        kernel = _of_points(kernel, factor, in_factor, group_a, groups_b, cols, HAS_FACTOR, HAS_GROUPS)
         class_b = tl.load(classes_b + tile * BN)
         of_rows = tl.sum(kernel * tl.load(weights_b + r * n_b + cols)[None, :], axis=1)
         tl.atomic_add(out + (r * n_classes + class_b) * n_a + rows, of_rows)
@@ -106,6 +115,44 @@ def masses(
             if tile * BN >= first + BM:
                 of_cols = tl.sum(kernel * weight_a[:, None], axis=0)
                 tl.atomic_add(out + (r * n_classes + class_a) * n_b + cols, of_cols)
+
+
+@triton.jit
+def _slopes_of_masses(
+    slopes_a, slopes_b, weight_a, weights_b, class_a, classes_b, rows, cols, tile, r, n_a, n_b, n_classes,
+    AS_QUERIES: tl.constexpr, AS_SUPPORT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """Sum (BM, BN) of the gradients of the masses that a pair of points is part of."""
+    slope = tl.zeros((BM, BN), tl.float32)
+    if AS_QUERIES:
+        class_b = tl.load(classes_b + tile * BN)
+        slope_a = tl.load(slopes_a + (r * n_classes + class_b) * n_a + rows)
+        slope += slope_a[:, None] * tl.load(weights_b + r * n_b + cols)[None, :]
+    if AS_SUPPORT:
+        slope_b = tl.load(slopes_b + (r * n_classes + class_a) * n_b + cols)
+        slope += weight_a[:, None] * slope_b[None, :]
+    return slope
+
+
+@triton.jit
+def _sums_of_tile(
+    a_1, a_2, norm_a, parts_b1, parts_b2, norms_b, slope, start, m, first_b, in_b, n_b, j,
+    HAS_ONES: tl.constexpr, JOINT: tl.constexpr, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """Weighted sums (BM, D) over the columns of a tile, and 16 times the sums of the weights (BM, 16)."""
+    sums = tl.zeros((BM, D), tl.float32)
+    weight_sums = tl.zeros((BM, 16), tl.float32)
+    for l2 in range(start, start + m):
+        b_1, b_2 = _load(parts_b1, parts_b2, (l2 * n_b + first_b) * D + in_b, False, JOINT)
+        norm_b = tl.load(norms_b + l2 * n_b + first_b + j)
+        weight = tl.exp2(_log2_kernel(a_1, a_2, norm_a, b_1, b_2, norm_b, JOINT)) * slope
+        weight_half = weight.to(tl.float16)
+        sums = tl.dot(weight_half, b_2, sums)
+        if not JOINT:
+            sums = tl.dot(weight_half, b_1, sums)
+        if not HAS_ONES:
+            weight_sums = tl.dot(weight_half, tl.full((BN, 16), 1.0, tl.float16), weight_sums)
+    return sums, weight_sums
 
 
 @triton.jit
@@ -134,48 +181,31 @@ def weighted_sums(
     in_b = j[:, None] * D + tl.arange(0, D)[None, :]
     a_1, a_2 = _load(parts_a1, parts_a2, l1 * n_a * D + in_a, True, JOINT)
     norm_a = tl.load(norms_a + l1 * n_a + rows)
+    weight_a, class_a, group_a = norm_a, first, rows
     if AS_SUPPORT:
         weight_a = tl.load(weights_a + r * n_a + rows)
         class_a = tl.load(classes_a + first)
     if HAS_GROUPS:
         group_a = tl.load(groups_a + rows)
     sums = tl.zeros((BM, D), tl.float32)
-    if not HAS_ONES:
-        ones = tl.full((BN, 16), 1.0, tl.float16)
-        weight_sum = tl.zeros((BM, 16), tl.float32)
+    weight_sums = tl.zeros((BM, 16), tl.float32)
     begin = tl.program_id(2) * tiles_per_split
     end = tl.minimum(begin + tiles_per_split, n_b // BN)
     for tile in range(begin, end):
         cols = tile * BN + j
-        slope = tl.zeros((BM, BN), tl.float32)
-        if AS_QUERIES:
-            class_b = tl.load(classes_b + tile * BN)
-            slope_a = tl.load(slopes_a + (r * n_classes + class_b) * n_a + rows)
-            slope += slope_a[:, None] * tl.load(weights_b + r * n_b + cols)[None, :]
-        if AS_SUPPORT:
-            slope_b = tl.load(slopes_b + (r * n_classes + class_a) * n_b + cols)
-            slope += weight_a[:, None] * slope_b[None, :]
-        if HAS_FACTOR:
-            slope *= tl.load(factor + in_factor + cols[None, :])
-        if HAS_GROUPS:
-            group_b = tl.load(groups_b + cols)
-            slope = tl.where(group_a[:, None] == group_b[None, :], 0.0, slope)
+        slope = _slopes_of_masses(
+            slopes_a, slopes_b, weight_a, weights_b, class_a, classes_b, rows, cols, tile,
+            r, n_a, n_b, n_classes, AS_QUERIES, AS_SUPPORT, BM, BN,
+        )  # fmt: skip
+        slope = _of_points(slope, factor, in_factor, group_a, groups_b, cols, HAS_FACTOR, HAS_GROUPS)
+        of_tile, weights_of_tile = _sums_of_tile(
+            a_1, a_2, norm_a, parts_b1, parts_b2, norms_b, slope, start, m, tile * BN, in_b, n_b, j,
+            HAS_ONES, JOINT, D, BM, BN,
+        )  # fmt: skip
         # Tiles are not summed by the tensor cores, which round every partial sum towards zero.
-        of_tile = tl.zeros((BM, D), tl.float32)
-        sum_of_tile = tl.zeros((BM, 16), tl.float32)
-        for l2 in range(start, start + m):
-            b_1, b_2 = _load(parts_b1, parts_b2, (l2 * n_b + tile * BN) * D + in_b, False, JOINT)
-            norm_b = tl.load(norms_b + l2 * n_b + cols)
-            weight = tl.exp2(_log2_kernel(a_1, a_2, norm_a, b_1, b_2, norm_b, JOINT)) * slope
-            weight_half = weight.to(tl.float16)
-            of_tile = tl.dot(weight_half, b_2, of_tile)
-            if not JOINT:
-                of_tile = tl.dot(weight_half, b_1, of_tile)
-            if not HAS_ONES:
-                sum_of_tile = tl.dot(weight_half, ones, sum_of_tile)
         sums += of_tile
         if not HAS_ONES:
-            weight_sum += sum_of_tile
+            weight_sums += weights_of_tile
     tl.atomic_add(out + l1 * n_a * D + in_a, sums)
     if not HAS_ONES:
-        tl.atomic_add(total + l1 * n_a + rows, tl.sum(weight_sum, axis=1) / 16)
+        tl.atomic_add(total + l1 * n_a + rows, tl.sum(weight_sums, axis=1) / 16)
