@@ -5,7 +5,7 @@ import torch
 
 from accelerated.interpreter import DEVICE, random, runs_kernels
 from pnca.accelerated import layers
-from pnca.maths import layers as plain_layers
+from pnca.networks.mlp import Layers as plain_layers
 
 
 def as_part_of_particles(tensor):

@@ -1,7 +1,8 @@
 import torch
 
 import scenarios
-from pnca.networks.base import mix_gradients, unflatten
+from pnca.networks.mlp import unflatten
+from pnca.networks.stacked import mix_gradients
 
 
 def test_mix_gradients__leaves_particles_and_multiplies_gradients():

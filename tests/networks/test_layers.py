@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import scenarios
-from pnca.maths import layers
+from pnca.networks.mlp import Layers as layers
 
 
 @pytest.fixture

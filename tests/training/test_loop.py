@@ -6,7 +6,7 @@ import torch
 
 from pnca.exceptions import TrainingDivergedError
 from pnca.maths.stein import Mixing
-from pnca.networks.base import mix_gradients
+from pnca.networks.stacked import mix_gradients
 from pnca.training.loop import train
 from pnca.training.steps import Evaluation
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pnca.calibration import apply_temperature, fit_temperature
 from pnca.exceptions import InvalidInputError
-from pnca.training.folds import assign_folds
+from pnca.training.sampling import assign_folds
 from pnca_studies.experiments.answers import Answers, ask, compress, log_probabilities, measure
 from pnca_studies.experiments.benchmark_data import Problem, Source, load_sources
 from pnca_studies.experiments.choices import load_questions

@@ -26,7 +26,7 @@ from torch.nn import functional
 from pnca.estimators._compat import Interval, fit_context
 from pnca.exceptions import InvalidInputError, TrainingDivergedError
 from pnca.networks import seeded
-from pnca.training.batches import shuffled_batches
+from pnca.training.sampling import shuffled_batches
 
 if TYPE_CHECKING:
     from typing_extensions import Self
