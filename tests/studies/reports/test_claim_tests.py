@@ -288,3 +288,10 @@ def test_claim__who_is_sure_in_one_draw_alone_is_never_sure(tmp_path, model, sta
 
     run = make_run(tmp_path / "run", "mnist", skills=skills, sizes=(100,))
     assert judge(find("On rotated MNIST, PNCA is the most accurate"), {"mnist": run}).status == status
+
+
+def test_claim__a_model_that_is_only_listed_may_be_missing(tmp_path):
+    run = make_run(tmp_path / "run", "ablation", finished=lambda columns: columns["model"] in (PNCA, "exact"))
+    verdict = judge(find("Comparing inputs as distributions"), {"ablation": run})
+    assert verdict.status == CONFIRMED
+    assert "PNCA (paper) 10.00 %, 30 d features -, 100 d features -, exact 10.00 %" in verdict.finding
