@@ -22,7 +22,7 @@ TWO_CLASSES = ("COVID", "breast cancer", "wine", "iris")
 BETTER = {"accuracy": 0.9, "nll": 0.3, "brier": 0.15, "ece": 0.02, "augrc": 0.01, "auroc": 0.95}
 OTHER = {"accuracy": 0.8, "nll": 0.5, "brier": 0.3, "ece": 0.05, "augrc": 0.05, "auroc": 0.9}
 PERFECT = {"accuracy": 1.0, "nll": 0.001, "brier": 0.001, "ece": 0.0, "augrc": 0.0, "auroc": 1.0}
-FOREIGN = {  # by confidence, by evidence, share above .9
+OOD = {  # by confidence, by evidence, share above .9
     "PNCA": (0.992, 0.997, 0.001),
     "nearest distance": (0.5, 0.95, 0.0),
     "PCA residual": (0.5, 0.94, 0.0),
@@ -51,7 +51,7 @@ def measures(columns, change):
     labelled["accuracy"] -= bonus
     if data not in TWO_CLASSES:
         del labelled["auroc"]
-    confidence, evidence, above = FOREIGN.get(model, (0.8, None if model == "DNN" else 0.9, 0.1))
+    confidence, evidence, above = OOD.get(model, (0.8, None if model == "DNN" else 0.9, 0.1))
     found = {"test": labelled}
     if data.startswith("MNIST"):
         found["rotated"] = {**labelled, "accuracy": labelled["accuracy"] / 3, "augrc": labelled["augrc"] * 4}

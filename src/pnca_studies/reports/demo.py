@@ -17,6 +17,7 @@ from pnca_studies.reports.figures import (
     input_strip_figure,
     save_figure,
 )
+from pnca_studies.reports.tables import NOTHING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,43 +39,14 @@ _EXAMPLES_PER_SET = 3
 
 
 def table_rows(models: Mapping[str, Mapping[str, Any]]) -> Iterator[list[str]]:
-    """Format the measures of each model for the table.
-
-    Parameters
-    ----------
-    models : mapping
-        The ``models`` entry of ``results.json``.
-
-    Yields
-    ------
-    list of str
-        The model's name and its cells in the order of ``COLUMNS``; a dash where there is no value.
-    """
+    """Name and formatted measures of each model in ``results.json``; a dash where there is no value."""
     for name, entry in models.items():
-        values = [entry["measures"][key] for key in COLUMNS]
-        cells = [
-            "-" if value is None else layout.format(value)
-            for value, (_, layout) in zip(values, COLUMNS.values(), strict=True)
-        ]
-        yield [name, *cells]
+        values = [(entry["measures"][key], layout) for key, (_, layout) in COLUMNS.items()]
+        yield [name, *(NOTHING if value is None else layout.format(value) for value, layout in values)]
 
 
 def write_figures(results: Sequence[DemoResult], experiment: ShiftExperiment, folder: Path) -> list[Path]:
-    """Draw the demo's four figures.
-
-    Parameters
-    ----------
-    results : sequence of DemoResult
-        One a model.
-    experiment : ShiftExperiment
-        The data they answered.
-    folder : Path
-        Where the pictures go; it must exist.
-
-    Returns
-    -------
-    list of Path
-    """
+    """Draw the demo's four figures into a folder that exists."""
     labels, n = experiment.test_labels, len(experiment.test_labels)
 
     def curves(kind: str, name: str) -> Curves:

@@ -1,11 +1,9 @@
 """One document about the method: what it computes, and what each of its choices is worth."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from pnca.files import make_folder, write_text
 from pnca_studies.experiments.choices import Question, load_questions
@@ -23,26 +21,36 @@ from pnca_studies.reports.benchmark.measures import (
     Measure,
 )
 from pnca_studies.reports.benchmark.results import ABOUT, IMAGES, PNCA, Place, Results
-from pnca_studies.reports.benchmark.runs import Run, is_gpu, made_by, read_runs
+from pnca_studies.reports.benchmark.runs import Run, made_by, read_runs
 from pnca_studies.reports.benchmark.targets import NOT_RUN
-from pnca_studies.reports.benchmark.writing import GPU_MARK, bold, folded, listed, marked, mean, seconds
-from pnca_studies.reports.tables import NOTHING, Table, check_document, per_cent
+from pnca_studies.reports.benchmark.writing import (
+    GPU_MARK,
+    Writers,
+    bold,
+    columns_table,
+    folded,
+    listed,
+    marked,
+    measure_columns,
+    seconds,
+)
+from pnca_studies.reports.tables import NOTHING, check_document, mean, per_cent
 
 _CHOICES = """\
 ## The choices
 
 Each table has **PNCA**, which is `PNCAClassifier()`, and below it the same with one choice changed;
 `experiments/choices.toml` has the arguments. All of them get the same draws of n training examples and the
-same test inputs. Numbers are means over draws. Δ is the variant less the default, over the draws that both
+same test inputs. Numbers are means over draws. Δ is the variant minus the default, over the draws that both
 have, with its 95 % percentile bootstrap interval. **Bold**: the interval says that the variant is better.
 *Italic*: that it is worse. With ten draws the intervals are somewhat narrow, and nothing corrects for the
 number of comparisons: of so many, some are on one side of zero by chance.
 
-*NLL*: mean negative log-likelihood. *ECE*: expected calibration error. *OoD AUROC*: the chance that a foreign
-input has a lower confidence, or less evidence, than a familiar one. *OoD above .9*: share of foreign inputs
-answered with a confidence above .9. *Rotated AUGRC*: on test digits turned by {rotation:.0f}°, the share of
-answers that are given and wrong, averaged over how many are given. Of accuracy and AUROC more is better, of
-all else less.
+*NLL*: mean negative log-likelihood. *ECE*: expected calibration error. *OoD AUROC*: the probability that an
+out-of-distribution (OoD) input has a lower confidence, or less evidence, than a test input. *OoD above .9*:
+share of OoD inputs answered with a confidence above .9. *Rotated AUGRC*: on test digits rotated by
+{rotation:.0f}°, the share of answers that are given and wrong, averaged over how many are given. Higher is
+better for accuracy and AUROC, lower for the others.
 
 {data_sets}
 """
@@ -54,13 +62,9 @@ _MADE = """\
   were trained on a GPU (`--device cuda`).
 """
 
-_COLUMNS: dict[Measure, Callable[[NDArray[np.float64]], str]] = {
-    ACCURACY: mean,
-    NLL: mean,
-    ECE: mean,
-    BY_CONFIDENCE: mean,
-    BY_EVIDENCE: mean,
-    ABOVE: lambda values: per_cent(values, 2),
+_COLUMNS: Writers = {
+    **dict.fromkeys((ACCURACY, NLL, ECE, BY_CONFIDENCE, BY_EVIDENCE), mean),
+    ABOVE: partial(per_cent, digits=2),
     ROTATED_AUGRC: mean,
     FIT: seconds,
 }
@@ -69,26 +73,7 @@ _COMPARED = (ACCURACY, NLL)
 
 
 def write_method(folders: Sequence[RunFolder], path: Path) -> Path:
-    """Write the document about the method and its choices.
-
-    Parameters
-    ----------
-    folders : sequence of RunFolder
-        Runs of ``pnca benchmark --choices``, whole or in parts. Of a cell that several have, the last
-        folder's counts.
-    path : Path
-        A file name ending in ``.md``.
-
-    Returns
-    -------
-    Path
-        The document.
-
-    Raises
-    ------
-    InvalidInputError
-        If a folder holds another study, or none has a finished fit of PNCA.
-    """
+    """Write the document about the method from runs of ``pnca benchmark --choices``, whole or in parts."""
     check_document(path)
     questions = load_questions()
     variants = [name for question in questions for name in question.variants]
@@ -103,11 +88,9 @@ def write_method(folders: Sequence[RunFolder], path: Path) -> Path:
 
 
 def _data_sets(results: Results) -> str:
-    """What the inputs are and what is foreign to them, a line for each data set."""
+    """The inputs and the OoD inputs of each data set, a line each."""
     known = [(data, *ABOUT[data]) for data in results.sizes() if data in ABOUT]
-    return "\n".join(
-        f"- {data}: {inputs}. Foreign inputs: {foreign or 'none'}." for data, inputs, foreign in known
-    )
+    return "\n".join(f"- {data}: {inputs}. OoD inputs: {ood or 'none'}." for data, inputs, ood in known)
 
 
 def _question_page(results: Results, question: Question) -> str:
@@ -131,19 +114,14 @@ def _question_page(results: Results, question: Question) -> str:
 
 
 def _table(results: Results, place: Place, models: Sequence[str]) -> str:
-    n_draws = [len(results.array(place, model, FIT)) for model in models]
+    n_draws = [len(results.values(place, model, FIT)) for model in models]
     columns = {"draws": [str(n) if n else NOT_RUN for n in n_draws]}
-    for measure, write in _COLUMNS.items():
-        columns[measure.name] = [write(results.array(place, model, measure)) for model in models]
+    cells = measure_columns(results, place, models, _COLUMNS)
+    for measure in _COLUMNS:
+        columns[measure.name] = cells[measure.name]
         if measure in _COMPARED:
             columns[f"Δ {measure.name}"] = [_difference(results, place, model, measure) for model in models]
-    columns[FIT.name] = [
-        cell + GPU_MARK * is_gpu(results.devices(place, model))
-        for cell, model in zip(columns[FIT.name], models, strict=True)
-    ]
-    shown = {name: cells for name, cells in columns.items() if any(cell != NOTHING for cell in cells)}
-    rows = [[bold(model), *cells] for model, *cells in zip(models, *shown.values(), strict=True)]
-    return Table(caption="", headings=["variant", *shown], rows=rows).markdown()
+    return columns_table("variant", list(map(bold, models)), columns)
 
 
 def _difference(results: Results, place: Place, variant: str, measure: Measure) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pnca.exceptions import InvalidInputError
+from pnca_studies.reports.frame import pd
 from pnca_studies.reports.style import INK, ModelStyle, new_figure, styles_for, text_width, tidy_axes
 
 if TYPE_CHECKING:
@@ -24,21 +25,7 @@ _SPREAD = 0.15  # opacity of a band
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Panel:
-    """One set of axes.
-
-    Attributes
-    ----------
-    title : str
-        Heading.
-    x : array of shape (t,)
-        Shared by all lines.
-    lines : mapping of str to array of shape (r, t)
-        For each model, a line per repetition; NaN where it has no value.
-    x_label, y_label : str
-        Axis labels.
-    y_range : tuple of float, optional
-        Ends of the vertical axis.
-    """
+    """One set of axes: for each model an array (repetitions, len(x)), NaN where there is no value."""
 
     title: str
     x: ArrayLike
@@ -49,44 +36,14 @@ class Panel:
 
 
 def panels_figure(panels: Sequence[Panel], title: str, *, n_columns: int = 3) -> "Figure":
-    """Draw panels in rows, each model's mean as a line and one standard deviation around it as a band.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-        In reading order.
-    title : str
-        Heading of the figure.
-    n_columns : int
-        Panels in a row.
-
-    Returns
-    -------
-    Figure
-        One legend for all. A point is drawn where at least half of the repetitions have a value.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no panel or no line.
-    MissingExtraError
-        If matplotlib is not installed.
-
-    Examples
-    --------
-    >>> lines = {"PNCA": np.array([[0.1, 0.2], [0.3, 0.4]])}
-    >>> panel = Panel(title="a", x=[0, 1], lines=lines, x_label="x", y_label="y")
-    >>> figure = panels_figure([panel], "A figure")
-    >>> figure.axes[0].lines[0].get_ydata()
-    array([0.2, 0.3])
-    """
+    """Draw panels in rows: each model's mean as a line, one standard deviation around it as a band."""
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     if not names:
         raise InvalidInputError("A figure needs at least one panel with one line.")
     columns = min(n_columns, len(panels))
     rows = math.ceil(len(panels) / columns)
     width = _WIDTH * columns if columns > 1 else _ALONE
-    figure = new_figure(width, _HEIGHT * rows + _EDGE, layout="constrained")
+    figure = new_figure(width, _HEIGHT * rows + _EDGE)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     styles = styles_for(names)
     for panel, place in zip(panels, axes, strict=False):
@@ -109,11 +66,10 @@ def panels_figure(panels: Sequence[Panel], title: str, *, n_columns: int = 3) ->
 
 
 def _legend_columns(names: Sequence[str], width: float) -> int:
-    """As many as the longest name lets side by side."""
+    """As many as the longest name lets side by side, with rows as even as can be."""
     entry = max(text_width(name, 9) for name in names) + _HANDLE
     most = max(1, min(len(names), int(width / entry)))
-    n_rows = math.ceil(len(names) / most)
-    return math.ceil(len(names) / n_rows)  # as even as can be
+    return math.ceil(len(names) / math.ceil(len(names) / most))
 
 
 def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, ModelStyle]) -> None:
@@ -135,10 +91,8 @@ def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, ModelStyle]) -> None:
 
 
 def _mean_and_sd(lines: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and standard deviation over repetitions: (t,) each, NaN where most have no value."""
-    known = np.isfinite(lines)
-    enough = known.sum(axis=0) * 2 >= len(lines)
-    values = np.ma.masked_array(lines, ~(known & enough))
-    mean = values.mean(axis=0).filled(np.nan)
-    sd = values.std(axis=0, ddof=1).filled(np.nan) if len(lines) > 1 else np.zeros_like(mean)
-    return mean, sd
+    """Mean and standard deviation over repetitions; NaN where fewer than half have a value."""
+    values = pd.DataFrame(lines)
+    enough = (2 * values.count() >= len(values)) & (len(values) > 0)
+    sd = values.std() if len(values) > 1 else 0 * values.mean()
+    return values.mean().where(enough).to_numpy(), sd.where(enough).to_numpy()

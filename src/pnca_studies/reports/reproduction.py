@@ -35,20 +35,7 @@ reversed sign of the authors' code; the paper's one BNN is compared with both. T
 
 
 def write_reproduction(folders: Sequence[RunFolder], document: Path) -> Path:
-    """Write the document, and its figures into a folder of the same name beside it.
-
-    Parameters
-    ----------
-    folders : sequence of RunFolder
-        One a study.
-    document : Path
-        A file name ending in ``.md``.
-
-    Returns
-    -------
-    Path
-        The document.
-    """
+    """Write the document about one run a study, with its figures in a folder of the same name beside it."""
     check_document(document)
     runs = {folder.read_run()["study"]: folder for folder in folders}
     if len(runs) < len(folders):

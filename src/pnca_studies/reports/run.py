@@ -12,17 +12,7 @@ from pnca_studies.reports.sections import Section, make_sections
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """What a report consists of.
-
-    Attributes
-    ----------
-    folder : Path
-        Where it is.
-    files : list of Path
-        What was written.
-    sections : list of Section
-        Its tables and figures.
-    """
+    """A report: its folder, the files written there, and its tables and figures."""
 
     folder: Path
     files: list[Path]
@@ -30,18 +20,7 @@ class Written:
 
 
 def write_report(folder: RunFolder) -> Written:
-    """Draw every table and figure of a run from its files.
-
-    Parameters
-    ----------
-    folder : RunFolder
-        The run.
-
-    Returns
-    -------
-    Written
-        Figures in ``figures/``, each table as Markdown and LaTeX, and ``report.md`` with all of them.
-    """
+    """Write a run's figures, each of its tables as Markdown and LaTeX, and ``report.md`` with all of them."""
     figures = make_folder(folder.path / "figures")
     sections = make_sections(folder, figures)
     files = [path for section in sections for path in section.figures]
@@ -61,17 +40,7 @@ def write_report(folder: RunFolder) -> Written:
 
 
 def command(run: Mapping[str, Any]) -> str:
-    """The command that made a run, without its folders.
-
-    Parameters
-    ----------
-    run : mapping
-        The content of ``run.json``.
-
-    Returns
-    -------
-    str
-    """
+    """The command that made the run of a ``run.json``, without its folders."""
     options = run["options"]
     words = ["pnca reproduce", run["study"]]
     words += ["--quick"] if options["quick"] else []
@@ -82,19 +51,7 @@ def command(run: Mapping[str, Any]) -> str:
 
 
 def provenance(run: Mapping[str, Any], n_done: int) -> str:
-    """Say how a run was made, as Markdown.
-
-    Parameters
-    ----------
-    run : mapping
-        The content of ``run.json``.
-    n_done : int
-        Cells that are finished.
-
-    Returns
-    -------
-    str
-    """
+    """Say as Markdown how the run of a ``run.json`` was made."""
     hardware, versions, n_cells = run["hardware"], run["versions"], len(run["cells"])
     done = "" if n_done == n_cells else f" **{n_done} of them are done.**"
     lines = [

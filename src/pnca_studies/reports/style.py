@@ -25,21 +25,7 @@ _POINTS_PER_INCH = 72
 
 @dataclass(frozen=True, kw_only=True)
 class ModelStyle:
-    """How one model is drawn.
-
-    Attributes
-    ----------
-    color : str
-        Hexadecimal colour of its lines and bars.
-    marker : str
-        Matplotlib marker code.
-    linestyle : str
-        Matplotlib line style code.
-    linewidth : float
-        In points.
-    zorder : float
-        Lines with the higher number are drawn on top.
-    """
+    """Colour, matplotlib marker and line style, width in points and drawing order of one model."""
 
     color: str
     marker: str
@@ -88,43 +74,13 @@ _SPARE_STYLES = (
 
 
 def styles_for(names: Iterable[str]) -> dict[str, ModelStyle]:
-    """Give each model its fixed style, and each unknown name the next spare one.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Model names, in the order in which spare styles are handed out; more than seven unknown names
-        share them in turn.
-
-    Returns
-    -------
-    dict of str to ModelStyle
-        In the order given.
-
-    Examples
-    --------
-    >>> styles_for(["mine", "PNCA"])["PNCA"] is MODEL_STYLES["PNCA"]
-    True
-    """
+    """Give each model its fixed style, and each unknown name the next of seven spare ones, in turn."""
     spare = cycle(_SPARE_STYLES)
     return {name: MODEL_STYLES[name] if name in MODEL_STYLES else next(spare) for name in names}
 
 
-def new_figure(width: float, height: float, *, layout: str | None = None) -> "Figure":
-    """Make an empty white figure that belongs to no window and no global state.
-
-    Parameters
-    ----------
-    width, height : float
-        In inches.
-    layout : {"constrained"}, optional
-        Let matplotlib make room for labels; by default the caller places everything.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    """
+def new_figure(width: float, height: float, *, layout: str = "constrained") -> "Figure":
+    """Make an empty white figure, in inches, that belongs to no window and no global state."""
     _require_matplotlib()
     from matplotlib.figure import Figure
 
@@ -132,27 +88,7 @@ def new_figure(width: float, height: float, *, layout: str | None = None) -> "Fi
 
 
 def text_width(text: str, points: float, weight: str = "normal") -> float:
-    """Measure a line of text, in inches.
-
-    Parameters
-    ----------
-    text : str
-        Without line breaks.
-    points : float
-        The font size.
-    weight : {"normal", "bold"}, default="normal"
-        The font weight.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-
-    Examples
-    --------
-    >>> text_width("WW", 10) > text_width("ii", 10) > text_width("", 10) == 0
-    True
-    """
+    """Measure a line of text at a font size in points, in inches."""
     _require_matplotlib()
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pnca.exceptions import InvalidInputError
 
@@ -20,72 +20,35 @@ _LATEX = {
 
 
 def check_document(path: Path) -> None:
-    """Refuse a name for a document that does not say that it is Markdown.
-
-    Parameters
-    ----------
-    path : Path
-        Where it is to be.
-    """
+    """Refuse a name for a document that does not say that it is Markdown."""
     if path.suffix != ".md":
         raise InvalidInputError(f"{path.name} must end in .md: the document is Markdown.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Text in rows and columns.
+    """Rows of text under headings; the first column holds names, the others numbers."""
 
-    Attributes
-    ----------
-    caption : str
-        What it shows.
-    headings : sequence of str
-        One a column.
-    rows : sequence of sequence of str
-        The first column is a name, the others are numbers.
-    """
-
-    caption: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
+    caption: str = ""
 
     def markdown(self) -> str:
-        """Write it as Markdown, without its caption.
-
-        Returns
-        -------
-        str
-
-        Examples
-        --------
-        >>> print(Table(caption="", headings=["model", "accuracy"], rows=[["DNN", ".7"]]).markdown())
-        | model | accuracy |
-        |---|--:|
-        | DNN | .7 |
-        """
+        """Write it as Markdown, without its caption."""
         rule = "|---|" + "--:|" * (len(self.headings) - 1)
         lines = ["| " + " | ".join(cells) + " |" for cells in (self.headings, *self.rows)]
         return "\n".join([lines[0], rule, *lines[1:]])
 
     def latex(self) -> str:
-        """Write it as a LaTeX table; the document needs the package booktabs.
-
-        Returns
-        -------
-        str
-        """
-        lines = [" & ".join(map(_escape, cells)) + r" \\" for cells in (self.headings, *self.rows)]
+        """Write it as a LaTeX table; the document needs the package booktabs."""
+        head, *body = [" & ".join(map(_escape, cells)) + r" \\" for cells in (self.headings, *self.rows)]
         columns = "l" + "r" * (len(self.headings) - 1)
         return "\n".join(
             [
                 r"\begin{table}",
                 r"  \centering",
                 rf"  \begin{{tabular}}{{{columns}}}",
-                r"    \toprule",
-                f"    {lines[0]}",
-                r"    \midrule",
-                *(f"    {line}" for line in lines[1:]),
-                r"    \bottomrule",
+                *(f"    {line}" for line in (r"\toprule", head, r"\midrule", *body, r"\bottomrule")),
                 r"  \end{tabular}",
                 rf"  \caption{{{_escape(self.caption)}}}",
                 r"\end{table}",
@@ -95,101 +58,43 @@ class Table:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Write a number as the tables of this field do: no zero before the point.
-
-    Parameters
-    ----------
-    value : float or None
-        None and NaN are written as ``NOTHING``.
-    digits : int
-        After the point.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> number(0.7434), number(-0.02, 2), number(1.5, 2), number(None)
-    ('.743', '-.02', '1.50', '-')
-    """
+    """Write a number without a zero before the point, and ``NOTHING`` for None, NaN and infinity."""
     if value is None or not np.isfinite(value):
         return NOTHING
     text = f"{round(value, digits) + 0.0:.{digits}f}"  # adding zero turns -0 into 0
     return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
 
 
+def signed(value: float, digits: int = 3) -> str:
+    """Write a difference with its sign."""
+    text = number(value, digits)
+    return f"+{text}" if text not in (NOTHING, number(0.0, digits)) and value > 0 else text
+
+
+def mean(values: ArrayLike, digits: int = 3) -> str:
+    """Write the mean of the finite values."""
+    known = _finite(values)
+    return number(float(known.mean()), digits) if len(known) else NOTHING
+
+
 def mean_sd(values: ArrayLike, digits: int = 3) -> str:
-    """Write mean ± standard deviation (n - 1), or the mean alone where there is one value.
-
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        One a repetition; NaN are left out.
-    digits : int
-        After the point.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> mean_sd([0.5, 0.7]), mean_sd([0.5])
-    ('.600 ± .141', '.500')
-    """
-    known = np.asarray(values, dtype=np.float64)
-    known = known[np.isfinite(known)]
-    if len(known) < 2:
-        return number(known[0] if len(known) else None, digits)
-    return f"{number(known.mean(), digits)} ± {number(known.std(ddof=1), digits)}"
+    """Write mean ± standard deviation (n - 1) of the finite values; of one value, the value alone."""
+    known = _finite(values)
+    if not len(known):
+        return NOTHING
+    spread = f" ± {number(known.std(ddof=1), digits)}" if len(known) > 1 else ""
+    return number(known.mean(), digits) + spread
 
 
 def per_cent(values: ArrayLike, digits: int = 1) -> str:
-    """Write the mean share as a percentage.
-
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        Shares from 0 to 1.
-    digits : int
-        After the point.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> per_cent([0.25, 0.35])
-    '30.0 %'
-    """
-    known = np.asarray(values, dtype=np.float64)
-    known = known[np.isfinite(known)]
+    """Write the mean of the finite shares as a percentage."""
+    known = _finite(values)
     return f"{100 * known.mean():.{digits}f} %" if len(known) else NOTHING
 
 
-def signed(value: float, digits: int = 3) -> str:
-    """Write a difference with its sign.
-
-    Parameters
-    ----------
-    value : float
-        The difference.
-    digits : int
-        After the point.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> signed(0.011, 2), signed(-0.02, 2), signed(0.001, 2)
-    ('+.01', '-.02', '.00')
-    """
-    text = number(value, digits)
-    return f"+{text}" if text not in (NOTHING, number(0.0, digits)) and value > 0 else text
+def _finite(values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    return array[np.isfinite(array)]
 
 
 def _escape(text: str) -> str:

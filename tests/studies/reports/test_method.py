@@ -79,10 +79,10 @@ def test_document__says_how_it_was_made(tmp_path):
     assert "- `run`: 4 fits; abacus, 2 cores, beads; python " in text
 
 
-def test_document__names_the_data_and_what_is_foreign(whole):
+def test_document__names_the_data_and_what_is_out_of_distribution(whole):
     text = section(whole.read_text(encoding="utf-8"), "## The choices")
-    assert "- MNIST: digits as rows of 784 pixels. Foreign inputs: notMNIST letters.\n" in text
-    assert "- breast cancer: 30 measurements of cells. Foreign inputs: none.\n" in text
+    assert "- MNIST: digits as rows of 784 pixels. OoD inputs: notMNIST letters.\n" in text
+    assert "- breast cancer: 30 measurements of cells. OoD inputs: none.\n" in text
 
 
 def test_document__another_study_is_refused(tmp_path):
@@ -139,7 +139,7 @@ def test_table__the_default_comes_first_and_the_numbers_are_those_of_the_rows(wh
         "rotated AUGRC": ".200",
         "fit s": "2.00",
     }
-    # It has neither foreign nor rotated inputs.
+    # It has neither OoD nor rotated inputs.
     assert list(cancer[0]) == ["variant", "draws", "accuracy", "Δ accuracy", "NLL", "Δ NLL", "ECE", "fit s"]
 
 

@@ -11,6 +11,7 @@ from pnca.files import make_folder
 from pnca_studies.reports.benchmark.measures import ACCURACY, BY_OWN, ECE, NLL, Measure
 from pnca_studies.reports.benchmark.results import MNIST, PNCA, Results
 from pnca_studies.reports.figures import save_figure
+from pnca_studies.reports.frame import pd
 from pnca_studies.reports.panels import Panel, panels_figure
 
 if TYPE_CHECKING:
@@ -28,20 +29,7 @@ _PANELS = {"Accuracy": ACCURACY, "NLL": NLL, "ECE": ECE, "OoD AUROC": BY_OWN}
 
 
 def curves_page(results: Results, path: Path) -> str:
-    """Draw the curves into a folder beside the document, and show them.
-
-    Parameters
-    ----------
-    results : Results
-        Of the runs.
-    path : Path
-        Where the document shall be.
-
-    Returns
-    -------
-    str
-        Markdown; empty if no data set has two sizes.
-    """
+    """Draw the curves into a folder beside the document, and show those of data sets with two sizes."""
     lines = []
     for data in _CURVES:
         sizes = sorted(results.sizes().get(data, []))
@@ -57,21 +45,7 @@ def curves_page(results: Results, path: Path) -> str:
 
 
 def curves_figure(results: Results, data: str, sizes: Sequence[int]) -> "Figure":
-    """Draw accuracy, NLL, ECE and OoD AUROC of the main contenders over the training examples.
-
-    Parameters
-    ----------
-    results : Results
-        Of the runs.
-    data : str
-        Which data set.
-    sizes : sequence of int
-        Numbers of training examples, the fewest first.
-
-    Returns
-    -------
-    Figure
-    """
+    """Draw accuracy, NLL, ECE and OoD AUROC of the main contenders over the training examples."""
     models = [model for model in _MAIN if any(model in results.models((data, n)) for n in sizes)]
     panels = [
         Panel(
@@ -98,6 +72,6 @@ def _lines(
     results: Results, data: str, sizes: Sequence[int], model: str, measure: Measure
 ) -> NDArray[np.float64]:
     """A measure by draw and n; NaN where it does not exist."""
-    values = [results.values((data, n), model, measure) for n in sizes]
-    draws = sorted({draw for given in values for draw in given})
-    return np.array([[given.get(draw, np.nan) for given in values] for draw in draws]).reshape(-1, len(sizes))
+    by_size = [results.values((data, n), model, measure) for n in sizes]
+    lines: NDArray[np.float64] = pd.concat(by_size, axis=1).sort_index().to_numpy()
+    return lines

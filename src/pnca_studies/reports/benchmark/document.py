@@ -10,29 +10,28 @@ from pnca_studies.experiments.covid import N_FOLDS
 from pnca_studies.experiments.mnist import ROTATION
 from pnca_studies.experiments.store import RunFolder
 from pnca_studies.reports.benchmark.curves import curves_page
-from pnca_studies.reports.benchmark.measures import SECONDS
 from pnca_studies.reports.benchmark.pages import differences_page, losses_page, ranks_page, tables_page
 from pnca_studies.reports.benchmark.results import ABOUT, COVID, IMAGES, PNCA, Place, Results
 from pnca_studies.reports.benchmark.runs import Run, made_by, read_runs
 from pnca_studies.reports.benchmark.targets import targets_page
-from pnca_studies.reports.benchmark.writing import GPU_MARK, listed
+from pnca_studies.reports.benchmark.writing import GPU_MARK, counted, listed
 from pnca_studies.reports.tables import NOTHING, Table, check_document
 
 _INTRODUCTION = """\
 # Benchmark
 
-`PNCA` is `PNCAClassifier()` as it is. It is compared with {n_rivals} on small training sets, in accuracy, in
-calibration and in caution about inputs that belong to no class: {rivals}.
+`PNCA` is `PNCAClassifier()` with its default settings. It is compared with {number} on small training sets,
+in accuracy, calibration and caution on out-of-distribution (OoD) inputs: {baselines}.
 
 Models of the paper have the paper's settings: {papers}. The others have the settings recommended for them,
 and what is left to choose is chosen on the training examples alone. `nearest distance` and `PCA residual`
-classify nothing: they score how foreign an input is without looking at a label, and a model should tell
-better than they do.
+are no classifiers: they score how far an input is from the training inputs without looking at a label, and a
+model should detect OoD inputs better than they do.
 
 ## What is compared on what
 """
 _PROTOCOL = """\
-- **Draws.** Every model gets the same draws of n training examples, and is asked about the same test inputs.
+- **Draws.** Every model gets the same draws of n training examples and the same test inputs.
   Seeds: {seeds}.
 {covid}- **Scaled** is after temperature scaling: log-probabilities are divided by the temperature that suits
   predictions of training examples left out of the fit. PNCA has such predictions from its own fit; every
@@ -42,11 +41,12 @@ _PROTOCOL = """\
 
 **Measures.** *NLL*: mean negative log-likelihood. *Brier*: squared error of the class probabilities. *ECE*:
 expected calibration error. *AUGRC*: share of answers that are given and wrong, averaged over how many are
-given, the most confident first. *Rotated*: the test digits turned by {rotation:.0f}°. *OoD AUROC*: the
-chance that a foreign input has a lower score than a familiar one, where the score is the confidence, the
-model's evidence, or, as *own score*, whichever of the two has the higher mean AUROC. *FPR95*: share of
-familiar inputs turned away, by own score, where 95 % of the foreign ones are. *OoD above .9*: share of
-foreign inputs answered with a confidence above .9. Of accuracy and AUROC more is better, of all else less.
+given, the most confident first. *Rotated*: the test digits rotated by {rotation:.0f}°. *OoD AUROC*: the
+probability that an OoD input has a lower score than a test input, where the score is the confidence, the
+model's evidence, or, as *own score*, whichever of the two has the higher mean AUROC. *FPR95*: share of test
+inputs rejected at the threshold of the own score that rejects 95 % of the OoD inputs. *OoD above .9*: share
+of OoD inputs answered with a confidence above .9. Higher is better for accuracy and AUROC, lower for the
+others.
 """
 _PROTOCOL_COVID = f"""\
 - **COVID.** A draw is one of the {N_FOLDS} folds of a partition that never splits a patient. Folds share
@@ -62,24 +62,9 @@ without those that find the temperature; *predict s* is for all test inputs of t
 
 
 def write_benchmark(folders: Sequence[RunFolder], path: Path) -> Path:
-    """Write the document, and its figures into a folder of the same name beside it.
+    """Write the document, with its figures in a folder of the same name beside it.
 
-    Parameters
-    ----------
-    folders : sequence of RunFolder
-        Runs of the benchmark, whole or in parts. Of a cell that several have, the last folder's counts.
-    path : Path
-        A file name ending in ``.md``.
-
-    Returns
-    -------
-    Path
-        The document.
-
-    Raises
-    ------
-    InvalidInputError
-        If a folder holds another study, or none has a finished fit of PNCA.
+    Of a cell that several folders have, the last folder's counts.
     """
     check_document(path)
     results, runs = read_runs(folders)
@@ -98,13 +83,12 @@ def write_benchmark(folders: Sequence[RunFolder], path: Path) -> Path:
 
 def _introduction(results: Results, runs: Sequence[Run], path: Path) -> str:
     there = [model for model in CONTENDERS if any(model in results.models(place) for place in results.places)]
-    rivals = [model for model in there if model != PNCA and model not in TRIVIAL]
-    n_rivals = f"{len(rivals)} other classifier{'s' * (len(rivals) != 1)}"
+    baselines = [model for model in there if model != PNCA and model not in TRIVIAL]
     folds = sorted({tuple(run.record["protocol"].get("temperature_folds", ())) for run in runs} - {()})
     parts = [
         _INTRODUCTION.format(
-            n_rivals=n_rivals,
-            rivals=listed(rivals),
+            number=counted(len(baselines), "baseline"),
+            baselines=listed(baselines),
             papers=listed([model for model in PAPER if model in there]),
         ),
         _data_table(results),
@@ -128,8 +112,8 @@ def _data_table(results: Results) -> str:
     rows = []
     for data, sizes in results.sizes().items():
         places = [(data, n) for n in sorted(sizes)]
-        inputs, foreign = ABOUT.get(data, ("", ""))
-        n_foreign = _span(results, places, "ood")
+        inputs, ood = ABOUT.get(data, ("", ""))
+        n_ood = _span(results, places, "ood")
         rows.append(
             [
                 data,
@@ -137,22 +121,17 @@ def _data_table(results: Results) -> str:
                 ", ".join(str(n) for _, n in places),
                 str(len({draw for place in places for draw in results.draws(place)})),
                 _span(results, places, "test"),
-                f"{n_foreign} {foreign}".strip() if n_foreign != NOTHING else NOTHING,
+                f"{n_ood} {ood}".strip() if n_ood != NOTHING else NOTHING,
             ]
         )
-    headings = ["data", "inputs", "n", "draws", "test inputs", "foreign inputs"]
-    return Table(caption="", headings=headings, rows=rows).markdown() + "\n"
+    headings = ["data", "inputs", "n", "draws", "test inputs", "OoD inputs"]
+    return Table(headings=headings, rows=rows).markdown() + "\n"
 
 
 def _span(results: Results, places: Sequence[Place], test_set: str) -> str:
     """Numbers of examples of a test set, the least and the most."""
-    sizes = {
-        int(row["n"])
-        for place in places
-        for model in results.models(place)
-        for row in results.frame(place, model, test_set)
-        if "n" in row
-    }
+    fits = [(place, model) for place in places for model in results.models(place)]
+    sizes = {int(n) for place, model in fits for n in results.column(place, model, test_set, "n")}
     return " to ".join(f"{n:,}" for n in sorted({min(sizes), max(sizes)})) if sizes else NOTHING
 
 
@@ -171,12 +150,8 @@ def _missing(results: Results) -> list[str]:
 def _timing_page(results: Results, runs: Sequence[Run]) -> str:
     machines = dict.fromkeys(run.record["hardware"]["processor"] for run in runs)
     lines = [_TIMING.format(hardware=listed(list(machines)), mark=GPU_MARK)]
-    devices = Counter(
-        device
-        for place in results.places
-        for model in results.models(place)
-        for device in (row["device"] for row in results.frame(place, model, SECONDS))
-    )
+    fits = [(place, model) for place in results.places for model in results.models(place)]
+    devices = Counter(device for place, model in fits for device in results.devices(place, model))
     if devices[""]:
-        lines.append(f"Of {devices['']:,} fits it cannot be told, and they have no mark.\n")
+        lines.append(f"The device of {devices['']:,} fits is not on record; they have no mark.\n")
     return "\n".join(lines)

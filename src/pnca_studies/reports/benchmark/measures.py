@@ -14,24 +14,12 @@ SECONDS = "seconds"
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A number that models are compared by.
-
-    Attributes
-    ----------
-    name : str
-        In tables.
-    test_set : str
-        Where it is taken.
-    column : str
-        Of the tidy table; ``{own}`` stands for the better of confidence and evidence.
-    more : bool
-        Whether more is better.
-    """
+    """A number that models are compared by; ``{own}`` in its column is confidence or evidence."""
 
     name: str
     test_set: str
     column: str
-    more: bool = False
+    more: bool = False  # is better
 
 
 ACCURACY = Measure(name="accuracy", test_set="test", column="accuracy", more=True)

@@ -1,6 +1,6 @@
 """Folders of runs: the cells they hold, and how they were made."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from pnca.exceptions import InvalidInputError
 from pnca_studies.experiments.contenders import CONTENDERS, TRIVIAL
 from pnca_studies.experiments.store import CellResult, RunFolder, fingerprint
 from pnca_studies.reports.benchmark.measures import SECONDS
-from pnca_studies.reports.benchmark.results import ABOUT, COVID, IMAGES, MNIST, PNCA, Results
+from pnca_studies.reports.benchmark.results import ABOUT, COVID, IMAGES, MNIST, PNCA, Results, is_gpu
 from pnca_studies.reports.benchmark.writing import listed
 from pnca_studies.reports.frame import Row
 from pnca_studies.reports.run import command
@@ -25,23 +25,7 @@ _ALONE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A folder, as a document speaks of it.
-
-    Attributes
-    ----------
-    name : str
-        The folder's.
-    record : mapping
-        The content of ``run.json``.
-    n_done : int
-        Cells that are finished.
-    devices : frozenset of str
-        Where they were trained; empty text for those of which it cannot be told.
-    data_sets, models : tuple of str
-        What they were trained on, and who.
-    sizes : tuple of int
-        With how many examples.
-    """
+    """A folder by its ``run.json`` and by its finished fits; a device that cannot be told is empty."""
 
     name: str
     record: Mapping[str, Any]
@@ -55,28 +39,7 @@ class Run:
 def read_runs(
     folders: Sequence[RunFolder], study: str = "benchmark", models: Sequence[str] = CONTENDERS
 ) -> tuple[Results, list[Run]]:
-    """Merge the finished cells of some folders.
-
-    Parameters
-    ----------
-    folders : sequence of RunFolder
-        Of a cell that several have, the last folder's counts.
-    study : str
-        ``"benchmark"`` or ``"choices"``, which all of them must hold.
-    models : sequence of str
-        Who may have taken part, in the order in which they are shown.
-
-    Returns
-    -------
-    results : Results
-    runs : list of Run
-        One a folder.
-
-    Raises
-    ------
-    InvalidInputError
-        If a folder holds another study, or none has a finished fit of PNCA.
-    """
+    """Merge the finished cells of folders of one study; the last folder that has a cell counts."""
     cells: dict[tuple[Any, ...], list[Row]] = {}
     runs = []
     for folder in folders:
@@ -117,40 +80,13 @@ def _described(name: str, record: Mapping[str, Any], cells: Sequence[Sequence[Ro
 
 
 def has_fit(folder: RunFolder, model: str = PNCA) -> bool:
-    """Whether a fit of a model is finished.
-
-    Parameters
-    ----------
-    folder : RunFolder
-        Where.
-    model : str
-        Its name.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a fit of a model is finished."""
     found = (folder.find(stem) for stem in folder.read_run()["cells"])
     return any(result is not None and result.columns["model"] == model for result in found)
 
 
 def cell_rows(stem: str, result: CellResult, run: Mapping[str, Any]) -> list[Row]:
-    """Turn a cell into rows: one a test set, and one with its seconds and its device.
-
-    Parameters
-    ----------
-    stem : str
-        Name of its file.
-    result : CellResult
-        The cell.
-    run : mapping
-        The content of ``run.json``.
-
-    Returns
-    -------
-    list of mapping
-        The one with the seconds is the last.
-    """
+    """Turn a cell into rows: one a test set and, as the last, one with its seconds and its device."""
     seconds = {"test_set": SECONDS, **result.details["seconds"], "device": _device(stem, result, run)}
     return [*result.rows(), {**result.columns, **seconds}]
 
@@ -173,20 +109,7 @@ def _device(stem: str, result: CellResult, run: Mapping[str, Any]) -> str:
 
 
 def made_by(runs: Sequence[Run], path: Path) -> str:
-    """Say how a document came about: commands, numbers of fits, hardware and versions.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        What it is made from.
-    path : Path
-        Where it is.
-
-    Returns
-    -------
-    str
-        Markdown.
-    """
+    """Say as Markdown how a document came about: commands, numbers of fits, hardware and versions."""
     lines = ["Made by", "", "```sh", *(_command(run) for run in runs)]
     lines += [f"pnca report {' '.join(run.name for run in runs)} --out {path.as_posix()}", "```", ""]
     for run in runs:
@@ -210,18 +133,3 @@ def _command(run: Run) -> str:
     words += ["--data-dir DATA"] if {MNIST, IMAGES, COVID} & set(run.data_sets) else []
     words += ["--device cuda"] if is_gpu(run.devices) else []
     return " ".join([*words, f"--out {run.name}"])
-
-
-def is_gpu(devices: Iterable[str]) -> bool:
-    """Whether a GPU is among some devices.
-
-    Parameters
-    ----------
-    devices : iterable of str
-        Such as ``"cpu"`` and ``"cuda"``.
-
-    Returns
-    -------
-    bool
-    """
-    return any(device.startswith("cuda") for device in devices)

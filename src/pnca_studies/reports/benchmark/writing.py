@@ -1,120 +1,72 @@
-"""How names and numbers are written in the documents."""
+"""How names, numbers and tables are written in the documents."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from pnca_studies.reports.benchmark.measures import Interval, Measure
-from pnca_studies.reports.benchmark.results import PNCA
-from pnca_studies.reports.tables import NOTHING, number
+from pnca_studies.reports.benchmark.measures import FIT, Interval, Measure
+from pnca_studies.reports.benchmark.results import PNCA, Place, Results, is_gpu
+from pnca_studies.reports.tables import NOTHING, Table, number
 
 #: The mark of seconds on a GPU.
 GPU_MARK = "†"
 
+#: How the values of a measure, one a draw, are written.
+Writers = Mapping[Measure, Callable[[ArrayLike], str]]
+
 
 def listed(names: Sequence[str]) -> str:
-    """Write names in a row.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Which.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> listed(["DNN", "BNN", "NCA"]), listed(["DNN"]), listed([])
-    ('DNN, BNN and NCA', 'DNN', 'none')
-    """
+    """Write names in a row: a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names) or "none"
 
 
+def counted(n: int, what: str) -> str:
+    """Write a number of things: 1 draw, 2 draws."""
+    return f"{n} {what}{'s' * (n != 1)}"
+
+
 def bold(model: str) -> str:
-    """Write the name of a model; PNCA's stands out.
-
-    Parameters
-    ----------
-    model : str
-        Its name.
-
-    Returns
-    -------
-    str
-    """
+    """Write the name of a model; PNCA's stands out."""
     return f"**{model}**" if model == PNCA else model
 
 
 def folded(summary: str, text: str) -> str:
-    """Hide text behind a line that opens it.
-
-    Parameters
-    ----------
-    summary : str
-        The line.
-    text : str
-        Markdown.
-
-    Returns
-    -------
-    str
-    """
+    """Hide Markdown behind a line that opens it."""
     return f"<details>\n<summary>{summary}</summary>\n\n{text}\n</details>\n"
 
 
-def mean(values: NDArray[np.float64]) -> str:
-    """Write the mean of values (r,)."""
-    return number(float(values.mean())) if len(values) else NOTHING
-
-
-def seconds(values: NDArray[np.float64]) -> str:
-    """Write the mean of seconds (r,) in about three digits.
-
-    Parameters
-    ----------
-    values : ndarray of shape (r,)
-        One a draw.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> [seconds(np.array([value])) for value in (0.001, 1.234, 12.34, 123.4)]
-    ['< .01', '1.23', '12.3', '123']
-    """
-    if not len(values):
-        return NOTHING
-    average = float(values.mean())
+def seconds(values: ArrayLike) -> str:
+    """Write the mean of some seconds in about three digits."""
+    average = float(np.mean(np.asarray(values))) if np.size(values) else float("nan")
     if average < 0.005:
         return "< .01"
     return number(average, 0 if average >= 100 else 1 if average >= 10 else 2)
 
 
 def marked(difference: Interval | None, measure: Measure) -> str:
-    """Write a difference: bold if it is surely for the better, italic if it is surely for the worse.
-
-    Parameters
-    ----------
-    difference : Interval or None
-        None if there is none.
-    measure : Measure
-        Of what.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> marked(Interval(0.2, 0.1, 0.3), Measure(name="NLL", test_set="test", column="nll"))
-    '*+.200 (+.100 to +.300)*'
-    """
+    """Write a difference: bold if its interval is on the better side of zero, italic if on the worse."""
     if difference is None:
         return NOTHING
     mark = {"win": "**", "loss": "*"}.get(difference.side(measure), "")
     return f"{mark}{difference}{mark}"
+
+
+def measure_columns(
+    results: Results, place: Place, models: Sequence[str], writers: Writers
+) -> dict[str, list[str]]:
+    """Write measures of models by the name of the measure; seconds of a fit on a GPU have a mark."""
+    columns = {
+        measure.name: [write(results.values(place, model, measure)) for model in models]
+        for measure, write in writers.items()
+    }
+    marks = [GPU_MARK * is_gpu(results.devices(place, model)) for model in models]
+    columns[FIT.name] = [cell + mark for cell, mark in zip(columns[FIT.name], marks, strict=True)]
+    return columns
+
+
+def columns_table(heading: str, names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> str:
+    """Write columns of cells as Markdown, a row a name; a column without a number is left out."""
+    shown = {name: cells for name, cells in columns.items() if set(cells) - {NOTHING}}
+    rows = [list(row) for row in zip(names, *shown.values(), strict=True)]
+    return Table(headings=[heading, *shown], rows=rows).markdown()

@@ -21,7 +21,7 @@ def test_document__parts_are_in_order_and_links_resolve(whole):
         *("What is compared on what", "Targets", "Mean ranks", "Every data set", "Paired differences"),
         *("Where PNCA loses", "Learning curves", "Seconds"),
     ]
-    assert "compared with 16 other classifiers" in text
+    assert "compared with 16 baselines" in text
     assert "Not in these runs" not in text
     assert "Of 62: 62 met, 0 not met, 0 not run." in text
     assert re.findall(r"\]\(([^)]*)\)", text) == ["benchmark/mnist.png"]
@@ -51,8 +51,8 @@ def test_document__data_sets_and_their_sizes(tmp_path):
     )
     digits, cancer = tables(section(text, "## What is compared on what"))[0]
     assert list(digits.values())[2:5] == ["50, 100", "2", "80 to 85"]
-    assert digits["foreign inputs"] == "70 of a class held out, another in each draw"
-    assert cancer["foreign inputs"] == "-"
+    assert digits["OoD inputs"] == "70 of a class held out, another in each draw"
+    assert cancer["OoD inputs"] == "-"
 
 
 def test_seconds__on_a_gpu_are_marked(tmp_path):
@@ -66,7 +66,7 @@ def test_seconds__on_a_gpu_are_marked(tmp_path):
     assert not any("†" in row["fit s"] for row in iris)
     assert "pnca benchmark --data-sets 'wine,iris' --device cuda --out run" in text
     assert "on abacus" in section(text, "## Seconds")
-    assert "cannot be told" not in text
+    assert "not on record" not in text
 
 
 def test_seconds__of_a_device_that_is_not_on_record(tmp_path):
@@ -74,4 +74,4 @@ def test_seconds__of_a_device_that_is_not_on_record(tmp_path):
     for cell in given:
         del cell.details["device"]
     text = write_benchmark([run(tmp_path / "run", given)], tmp_path / "d.md").read_text("utf-8")
-    assert "Of 4 fits it cannot be told" in text  # PNCA's
+    assert "The device of 4 fits is not on record" in text  # PNCA's

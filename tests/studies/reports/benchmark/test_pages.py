@@ -34,7 +34,7 @@ def test_ranks__leave_out_whoever_was_not_everywhere(tmp_path):
     path = write_benchmark([run(tmp_path / "run", given)], tmp_path / "part.md")
     text = section(path.read_text(encoding="utf-8"), "## Mean ranks")
     assert [row["model"] for row in tables(text)[0]] == ["**PNCA**", "RBF-SVM"]
-    assert "Left out for want of fits: k-NN." in text
+    assert "Left out because fits are missing: k-NN." in text
 
 
 def test_tables__numbers_are_those_of_the_rows(tmp_path):
@@ -132,14 +132,14 @@ def test_differences__are_paired_and_marked(tmp_path):
     text = document(tmp_path, change, places=SMALL, models=FEW)
     (table,) = tables(section(text, "### wine: differences at n = 50"))
     assert row_of(table, "k-NN") == {
-        "PNCA less": "k-NN",
+        "PNCA minus": "k-NN",
         "accuracy": "-.025 (-.070 to +.020)",
         "NLL": "*+.100 (+.100 to +.100)*",
         "NLL scaled": "**-.100 (-.100 to -.100)**",
         "OoD AUROC by own score": "**+.097 (+.097 to +.097)**",
     }
     assert list(row_of(table, "nearest distance").values())[1:4] == ["-", "-", "-"]
-    assert [row["PNCA less"] for row in table] == ["RBF-SVM", "k-NN", *TRIVIAL]
+    assert [row["PNCA minus"] for row in table] == ["RBF-SVM", "k-NN", *TRIVIAL]
 
 
 def test_losses__an_injected_one_is_found(tmp_path):
@@ -154,7 +154,7 @@ def test_losses__an_injected_one_is_found(tmp_path):
             "n": "50",
             "other": "RBF-SVM",
             "measure": "ECE",
-            "PNCA less the other": "+.010 (+.010 to +.010)",
+            "PNCA minus the other": "+.010 (+.010 to +.010)",
         }
     ]
     assert row_of(counts, "ECE") == {"measure": "ECE", "wins": "3", "ties": "0", "losses": "1"}

@@ -49,7 +49,7 @@ def test_ranks__are_of_the_draws_that_all_have():
     assert found == {"PNCA": 1, "k-NN": 2.5, "RBF-SVM": 2.5}
 
 
-def test_ranks__a_data_set_without_foreign_inputs_has_none_to_rank():
+def test_ranks__a_data_set_without_ood_inputs_has_none_to_rank():
     assert ranks(nothing_changed, [("breast cancer", 50)], ("PNCA", "k-NN"), BY_OWN) == {}
 
 
@@ -68,7 +68,7 @@ def test_own_score__is_the_one_with_the_higher_mean():
         }
 
     given, place = results(change, places=SMALL, models=FEW, draws=range(3)), ("wine", 50)
-    assert list(given.values(place, "k-NN", BY_OWN).values()) == [0.99, 0.75, 0.75]
+    assert list(given.values(place, "k-NN", BY_OWN)) == [0.99, 0.75, 0.75]
     assert given.mean(place, "k-NN", FPR95) == pytest.approx(0.2)
     assert given.mean(place, "nearest distance", BY_OWN) == pytest.approx(0.95)
 

@@ -130,7 +130,7 @@ def test_targets__rounding_decides_nothing(value, limit, more, strictly, expecte
     assert targets._reaches(value, limit, more=more, strictly=strictly) is expected
 
 
-def test_targets__a_rival_may_be_ahead_within_the_interval():
+def test_targets__a_baseline_may_be_ahead_within_the_interval():
     def change(columns, test_set):
         ahead = columns["model"] == "RBF-SVM" and test_set == "test"
         return {"accuracy": (0.97, 0.87)[columns["draw"]]} if ahead else {}  # PNCA has .9 and .89
