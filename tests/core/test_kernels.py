@@ -39,18 +39,18 @@ every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 exact_kernels = pytest.mark.parametrize("is_shared", [True, False], ids=["shared", "cross"])
 
 
-def support(kernel, n=8, with_inputs=False):
+def support(kernel, with_inputs=False):
     """Eight examples of three classes, embedded by three particles."""
     found = Support(
-        embeddings=scenarios.cloud(3, n, 2),
-        labels=torch.arange(n) % 3,
-        weights=torch.linspace(0.5, 2, n).double(),
+        embeddings=scenarios.cloud(3, 8, 2),
+        labels=torch.arange(8) % 3,
+        weights=torch.linspace(0.5, 2, 8).double(),
         n_classes=3,
-        inputs=scenarios.cloud(1, n, 4, seed=2)[0] if with_inputs else None,
+        background=0.1,
+        input_factor=InputFactor(2.0, 0.7) if with_inputs else None,
+        inputs=scenarios.cloud(1, 8, 4, seed=2)[0] if with_inputs else None,
     )
-    if not kernel.is_linear:
-        return found
-    return replace(found, features=kernel.summarise(found.embeddings, found.labels, found.weights, 3))
+    return kernel.summarised(found) if kernel.is_linear else found
 
 
 # Pairs
@@ -102,7 +102,6 @@ def test_log_masses__of_the_exact_kernel_equal_the_loop(is_shared, with_inputs, 
     kernel = ExactKernel(H, is_shared)
     of, queries = support(kernel, with_inputs=with_inputs), scenarios.cloud(3, 5, 2, seed=1)
     inputs = scenarios.cloud(1, 5, 4, seed=3)[0]
-    factor = InputFactor(2.0, 0.7) if with_inputs else None
     monkeypatch.setattr(kernels, "TILED", 0 if in_tiles else 2**40)
     of_members = [slice(k, k + 1) for k in range(3)] if is_shared else [slice(0, 3)]
     expected = reference.class_masses(
@@ -114,9 +113,9 @@ def test_log_masses__of_the_exact_kernel_equal_the_loop(is_shared, with_inputs, 
         of_members,
         of.weights.expand(len(of_members), -1),
         torch.zeros(5, 8, dtype=torch.bool),
-        factor.log(inputs, of.inputs) if with_inputs else torch.zeros(5, 8).double(),
+        of.input_factor.log(inputs, of.inputs) if with_inputs else torch.zeros(5, 8).double(),
     )
-    found = kernel.log_masses(queries, inputs, of, factor, background=0.1)
+    found = kernel.log_masses(queries, inputs, of)
     torch.testing.assert_close(found, expected.log(), rtol=1e-9, atol=1e-9)
 
 
@@ -125,7 +124,7 @@ def test_log_masses__of_orthogonal_features_equal_the_loop():
     of, queries = support(kernel), scenarios.cloud(3, 5, 2, seed=1)
     K = reference.approximate_kernel(queries, of.embeddings, kernel.frequencies) * of.weights
     expected = torch.stack([K[:, of.labels == c].sum(dim=1) for c in range(3)], dim=1)
-    found = kernel.log_masses(queries, queries[0], of, None, 0.1).exp()
+    found = kernel.log_masses(queries, queries[0], of).exp()
     torch.testing.assert_close(found, expected[None], rtol=1e-6, atol=1e-6)
 
 
@@ -134,7 +133,7 @@ def test_log_masses__are_sums_of_the_pairs(kernel):
     of, queries = support(kernel), scenarios.cloud(3, 5, 2, seed=1)
     log_pairs = kernel.log_pairs(queries, of.embeddings, [slice(None)], of)
     expected = class_log_masses(log_pairs, of.labels, 3, of.weights.log())
-    torch.testing.assert_close(kernel.log_masses(queries, queries[0], of, None, 0.0), expected)
+    torch.testing.assert_close(kernel.log_masses(queries, queries[0], of), expected)
 
 
 @exact_kernels
@@ -144,7 +143,7 @@ def test_log_masses__far_away_are_the_same_in_tiles(is_shared, monkeypatch):
     found = []
     for most in (2**40, 0):
         monkeypatch.setattr(kernels, "TILED", most)
-        found.append(kernel.log_masses(far, far[0], of, None, background=0.1))
+        found.append(kernel.log_masses(far, far[0], of))
     assert found[0].max() < -1000
     torch.testing.assert_close(found[1], found[0])
 
@@ -253,14 +252,15 @@ def test_at__changes_the_bandwidth_alone(kernel):
 @every_kernel
 def test_on__takes_the_precision_of_a_tensor(kernel):
     single = kernel.on(torch.zeros(1))
-    assert all(value.dtype == np.float32 for value in single.attributes().values())
-    assert list(single.attributes()) == list(kernel.attributes())
+    assert type(single) is type(kernel)
+    assert (single.bandwidth, single.is_shared) == (kernel.bandwidth, kernel.is_shared)
+    constants = [value for value in vars(single).values() if isinstance(value, torch.Tensor)]
+    assert len(constants) == (not isinstance(kernel, ExactKernel))
+    assert all(value.dtype == torch.float32 for value in constants)
 
 
-def test_support__attributes_are_what_predictions_are_compared_with():
-    assert list(support(KERNELS["exact shared"]).attributes()) == ["support_embeddings_", "support_labels_"]
-    assert "support_inputs_" in support(KERNELS["exact shared"], with_inputs=True).attributes()
-    of_features = support(KERNELS["positive cross"]).attributes()
-    assert of_features["class_features_"].shape == (1, 3, 8)
-    assert of_features["places_"].shape == (1, 8, 2)
-    assert of_features["place_scales_"].shape == (1, 8)
+def test_summarised__a_class_is_one_vector():
+    of_features = support(KERNELS["positive cross"]).features
+    assert of_features.log_sums.shape == (1, 3, 8)
+    assert of_features.places.points.shape == (1, 8, 2)
+    assert support(KERNELS["positive shared"]).features.log_sums.shape == (3, 3, 8)

@@ -159,7 +159,7 @@ def test_fit__never_compares_examples_pair_by_pair(expectation, batch_size, blob
         monkeypatch.setattr(kernels, name, refuse)
     monkeypatch.setattr(selection, "class_log_masses", refuse)
     monkeypatch.setattr(accelerated, "class_log_masses", refuse)
-    monkeypatch.setattr(NeighbourReader, "isolated_share", lambda self, inputs: 0.0)  # of a few examples
+    monkeypatch.setattr(NeighbourReader, "isolated_share", lambda self: 0.0)  # of a few examples
     monkeypatch.setattr(ClassFeatures, "log_kernel", refuse)
     model = positive(expectation=expectation, n_folds=2, max_epochs=20, batch_size=batch_size).fit(*blobs)
     assert model.score(*blobs) > 0.9
