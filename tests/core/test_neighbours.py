@@ -13,9 +13,7 @@ from pnca.maths.inputs import InputFactor
 from pnca.maths.neighbours import LOG_ZERO
 from pnca.models import kernels, neighbours
 from pnca.models.kernels import ExactKernel
-from pnca.models.neighbours import Snapshots
 from pnca.training import augmentation
-from pnca.training.loop import Schedule, train
 from pnca.training.sampling import FoldModels
 
 both_expectations = pytest.mark.parametrize("expectation", ["shared", "cross"])
@@ -288,64 +286,6 @@ def test_dropout__and_augmentation_draw_from_the_given_generator():
     )
     assert first == again != other
     assert torch.equal(torch.random.get_rng_state(), state)
-
-
-# Snapshots
-
-
-@pytest.mark.parametrize(("n_particles", "n_per_fold"), [(1, 1), (2, 1), (3, 2)])
-def test_snapshots__are_of_the_full_model_and_embed_with_all(n_particles, n_per_fold):
-    model = make("PNCA", n_particles=n_particles, n_folds=4, max_epochs=30)
-    snapshots, _ = watched_fit(model, *noisy())
-    assert [snapshot.epoch for snapshot in snapshots] == [1, 3, 10, 30]
-    assert all(len(snapshot.particles) == n_particles for snapshot in snapshots)
-    assert snapshots[0].embeddings.shape == (n_particles + 4 * n_per_fold, 40, 10)
-
-
-def trained_with_snapshots(max_epochs, n_done):
-    """Snapshots of a training that is interrupted after some epochs."""
-    plan = planned(make("PNCA", n_folds=2), *noisy())
-    of = plan.objective
-    snapshots = Snapshots(of.embed, of.models.full, max_epochs)
-
-    class Interrupted:
-        def __init__(self, run):
-            self.run = run
-
-        def __enter__(self):
-            return self.stop
-
-        def __exit__(self, *_):
-            return None
-
-        def stop(self):
-            if self.run.n_epochs == n_done:
-                raise KeyboardInterrupt
-
-    schedule = Schedule(max_epochs=max_epochs, learning_rate=0.01)
-    rng = np.random.RandomState(0)
-    trained = train(of, plan.particles, schedule, rng, wrappers=[snapshots.around, Interrupted])
-    return snapshots, trained
-
-
-@pytest.mark.parametrize(("n_done", "epochs"), [(1, [1]), (4, [2, 4]), (6, [2, 6]), (20, [2, 6, 20])])
-@pytest.mark.filterwarnings("ignore:Interrupted")
-def test_snapshots__an_interrupted_training_ends_with_one(n_done, epochs):
-    snapshots, trained = trained_with_snapshots(60, n_done)
-    assert [snapshot.epoch for snapshot in snapshots.taken] == epochs
-    last = snapshots.taken[-1]
-    assert torch.equal(last.particles, trained.particles[snapshots.full])
-    torch.testing.assert_close(last.embeddings, snapshots.embed(trained.particles))
-
-
-def test_snapshots__state_can_be_restored():
-    snapshots, _ = trained_with_snapshots(4, None)
-    other = Snapshots(snapshots.embed, snapshots.full, 4)
-    other.restore(dict(reversed(snapshots.state().items())))
-    assert [s.epoch for s in other.taken] == [s.epoch for s in snapshots.taken] == [1, 2, 4]
-    for found, expected in zip(other.taken, snapshots.taken, strict=True):
-        assert torch.equal(found.particles, expected.particles)
-        assert torch.equal(found.embeddings, expected.embeddings)
 
 
 # Novelty, class shares, and the end of a fit
