@@ -10,8 +10,7 @@ import torch
 import scenarios
 from models import digits, make, noisy
 from pnca.exceptions import InvalidInputError
-from pnca.maths.inputs import InputFactor, Novelty
-from pnca.maths.novelty import Plane
+from pnca.maths.inputs import InputFactor, Novelty, Plane
 from pnca.models import fitted, kernels
 from pnca.models.fitted import Fitted, NeighbourReader, SoftmaxReader, resolve_device
 from pnca.models.kernels import ExactKernel, PositiveKernel, Support
@@ -67,9 +66,10 @@ def test_fitted__inputs_are_scaled_once():
     X, y = noisy()
     model = make("PNCA", max_epochs=2, scaling="columns").fit(100 * X + 7, y)
     scaled = (100 * X.astype(np.float64) + 7 - model.input_centre_) / model.input_spread_
-    by_hand = model.fitted_.embed(scaled.astype(np.float32), "cpu", is_scaled=True)
+    by_hand = model.network_(torch.from_numpy(model.particles_).double(), torch.from_numpy(scaled))
+    # Training inputs are kept in float32 once they are scaled.
     np.testing.assert_allclose(model.embed(100 * X + 7), by_hand, atol=1e-5)
-    np.testing.assert_allclose(by_hand, model.support_embeddings_, atol=1e-5)
+    np.testing.assert_allclose(model.support_embeddings_, by_hand, atol=1e-5)
 
 
 def test_fitted__rows_sum_to_one_in_float64_whatever_the_networks_precision():
@@ -98,15 +98,15 @@ def test_predictions__do_not_depend_on_how_they_are_split(name, constant, value,
             else [*found, model.evidence(X), model.embed(X), *model.neighbors(X, 3)]
         )
 
-    whole, chunks, original = answers(), [], Fitted._outputs
+    whole, chunks, original = answers(), [], fitted.run_network
     monkeypatch.setattr(fitted, constant, value)
 
-    def spy(self, *args, **options):
-        for chunk in original(self, *args, **options):
+    def spy(*args):
+        for chunk in original(*args):
             chunks.append(len(chunk[1]))
             yield chunk
 
-    monkeypatch.setattr(Fitted, "_outputs", spy)
+    monkeypatch.setattr(fitted, "run_network", spy)
     for expected, got in zip(whole, answers(), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
     assert max(chunks) < 60

@@ -8,7 +8,6 @@ import torch
 
 import reference
 from models import assert_blind_to_fold, digits, draw, gradients, make, noisy, objective, planned, watched_fit
-from pnca.exceptions import InvalidInputError
 from pnca.maths.inputs import InputFactor
 from pnca.maths.neighbours import LOG_ZERO
 from pnca.models import kernels, neighbours
@@ -288,7 +287,7 @@ def test_dropout__and_augmentation_draw_from_the_given_generator():
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-# Novelty, class shares, and the end of a fit
+# Novelty and the distance between inputs
 
 
 def test_novelty__of_very_wide_inputs_is_found_from_a_few(monkeypatch):
@@ -339,15 +338,3 @@ def test_input_factor__of_many_examples_is_measured_on_some(monkeypatch):
     inputs = torch.from_numpy(planned(make("PNCA"), X, y).examples.inputs)
     assert some == InputFactor.fit(inputs, None, None, every=4)
     assert planned(make("PNCA", input_weight=0), X, y).objective.input_factor is None
-
-
-def test_plan__classes_of_one_example_each_are_refused():
-    X, _ = noisy()
-    with pytest.raises(InvalidInputError, match="Every class has a single example"):
-        planned(make("PNCA"), X[:4], np.arange(4))
-
-
-def test_plan__labels_that_groups_tell_are_refused():
-    X, _ = noisy()
-    with pytest.raises(InvalidInputError, match="outside its group, so nothing can be learnt"):
-        planned(make("PNCA", n_folds=None), X[:4], [0, 0, 1, 1], groups=[5, 5, 6, 6])

@@ -21,6 +21,7 @@ from pnca.models.plan import (
     Examples,
     Options,
     check_kernel,
+    class_prior,
     make_fold_models,
     make_kernel,
     make_network,
@@ -285,6 +286,28 @@ def test_check_kernel__lets_the_others_pass():
     check_kernel(options(kernel="orthogonal", expectation="cross"), examples(groups=np.arange(12) // 2))
     for weight in (0, 0.0, "auto"):
         check_kernel(options(kernel="positive", input_weight=weight), examples())
+
+
+def test_class_prior__is_the_weighted_share_of_each_class():
+    found = class_prior(examples(9)._replace(class_weight=np.array([1.0, 3.0])))
+    np.testing.assert_allclose(found, np.array([5, 12]) / 17)
+
+
+def test_class_prior__classes_of_one_example_each_are_refused():
+    with pytest.raises(InvalidInputError, match="Every class has a single example"):
+        class_prior(examples(4, n_classes=4))
+
+
+def test_class_prior__a_class_of_one_example_is_reported():
+    data = examples(5, n_classes=4)._replace(classes=np.array(["ash", "birch", "cedar", "yew"]))
+    with pytest.warns(UserWarning, match="Only one example of class 'birch', 'cedar', 'yew'"):
+        class_prior(data)
+
+
+def test_class_prior__labels_that_groups_tell_are_refused():
+    with pytest.raises(InvalidInputError, match="outside its group, so nothing can be learnt"):
+        class_prior(examples(4, groups=np.array([0, 1, 0, 1])))
+    class_prior(examples(4, groups=np.array([0, 1, 2, 1])))
 
 
 # Directions of descent

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from models import make
-from pnca.maths.novelty import held_out_log_residuals
+from pnca.maths.inputs import held_out_log_residuals
 
 
 def far_off_the_plane(X, by):

@@ -8,7 +8,7 @@ import torch
 
 import reference
 from models import make, watched_fit
-from pnca.maths.novelty import held_out_log_residuals
+from pnca.maths.inputs import held_out_log_residuals
 from pnca.models import selection
 
 OUT_OF_FOLD = ["oof_proba_", "oof_evidence_", "oof_loss_", "folds_"]

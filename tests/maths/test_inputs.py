@@ -6,10 +6,11 @@ import pytest
 import torch
 
 import scenarios
-from pnca.maths.inputs import InputFactor, Novelty, Scaler
-from pnca.maths.kernels import input_factor_weight, log_input_factor, neighbour_scale
-from pnca.maths.novelty import (
+from pnca.maths.inputs import (
+    InputFactor,
+    Novelty,
     Plane,
+    Scaler,
     held_out_log_residuals,
     log_familiarity,
     log_residuals,
@@ -17,6 +18,7 @@ from pnca.maths.novelty import (
     plane_through,
     typical_log_residual,
 )
+from pnca.maths.kernels import input_factor_weight, log_input_factor, neighbour_scale
 
 
 def inputs(n=30, p=4, seed=0):

@@ -14,7 +14,7 @@ from benchmark_runs import at, cells, row_of, run, section, tables
 from models import options_of
 from pnca.estimators import PNCAClassifier, paper_settings
 from pnca.exceptions import InvalidInputError
-from pnca.maths import kernels, novelty
+from pnca.maths import inputs, kernels
 from pnca.models import neighbours, plan, selection
 from pnca.training import augmentation
 from pnca_studies.experiments.choices import load_questions
@@ -249,8 +249,8 @@ BATCHES = (plan._MINIBATCH, plan._LEAST_EPOCHS)
         (selection._BACKGROUND_SHARE, math.exp(-5), "is e⁻⁵ of the mass that an example typically gets"),
         (neighbours._SNAPSHOTS, (1 / 30, 1 / 10, 1 / 3, 1), "after 1/30, 1/10, 1/3 and all of the epochs"),
         (SPREADS, (0.35, 1, 2), r"with $\sigma_v$ = .35, 1 and 2"),
-        ((novelty.SHARE, novelty._HIGH), (0.97, 0.95), "97 % of their variance"),
-        ((novelty.FAMILIAR, novelty.NOVEL), (1, 1 + 2.5), r"\frac{z(x) - 1}{2.5}"),
+        ((inputs.SHARE, inputs._HIGH), (0.97, 0.95), "97 % of their variance"),
+        ((inputs.FAMILIAR, inputs.NOVEL), (1, 1 + 2.5), r"\frac{z(x) - 1}{2.5}"),
         (plan.MORE_AUGMENTATION, 1.5, "moved one and a half times as far"),
         (plan._SHARE_IN_FOLDS, 1 / 2, "⌈m/2⌉ particles do not see that fold"),
         ((kernels.INPUT_DECAY, kernels.FEW_COLUMNS), (8, 25), r"\frac{8 D}{D + 25}"),
