@@ -1,8 +1,18 @@
-"""The five models at toy size, for tests that all of them must pass."""
+"""The five models at toy size, what they minimise, and what they choose from."""
 
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
 import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits
 
 from pnca import BNNClassifier, DNNClassifier, EnsembleClassifier, NCAClassifier, PNCAClassifier
+from pnca.estimators.base import check_examples
+from pnca.models import neighbours, plan
+from pnca.models.plan import Options
 
 SMALL = {
     "hidden_layer_sizes": (16,),
@@ -56,39 +66,84 @@ SOFTMAX = ["DNN", "Ensemble", "BNN"]
 ALL = NEIGHBOUR + SOFTMAX
 
 
-def training_batch(model, inputs, labels, teams, indices=None):
-    """These examples, or some of them, as one batch of a fitted neighbour model."""
-    is_shared, n_teams = model.expectation == "shared", len(teams.slices)
-    data = NeighbourData(
-        inputs=inputs,
-        labels=labels,
-        weights=torch.ones(len(labels), dtype=inputs.dtype),
-        groups=None,
-        sees=None if teams.folds is None else teams.sees(),
-        teams=teams,
-        log_prior=torch.from_numpy(model.class_prior_).to(inputs).log(),
-        team_of_answer=None
-        if teams.folds is None
-        else (teams.of_particles() if is_shared else torch.arange(n_teams)),
-        kinds=teams.kinds(),
-        frequencies=model._frequencies(inputs),
-        n_groups=0,
-    )
-    return model._batch(data, torch.arange(len(labels)) if indices is None else indices)
+def noisy():
+    """Two classes that overlap: 40 examples in three dimensions."""
+    rng = np.random.RandomState(1)
+    y = np.arange(40) % 2
+    return (rng.normal(size=(40, 3)) + 1.5 * y[:, None]).astype(np.float32), y
 
 
-def assert_blind_to_fold(model, particles, inputs, labels, teams, held_out, other_labels, tolerance):
-    """A team's gradients do not depend on the labels or inputs of its fold, and all other teams' do."""
+def digits():
+    """Sixty images (8, 8) of zeros and ones."""
+    X, y = load_digits(n_class=2, return_X_y=True)
+    return X[:60].reshape(60, 8, 8).astype(np.float32), y[:60]
 
-    def gradients(inputs, labels):
-        w = particles.clone().requires_grad_()
-        batch = training_batch(model, inputs, labels, teams)
-        return torch.autograd.grad(model._evaluate(w, batch).total_loss, w)[0]
 
-    hidden = torch.from_numpy(teams.folds == held_out)
-    before, blind = gradients(inputs, labels), teams.without(held_out)
-    for after in (gradients(inputs, other_labels), gradients(inputs + 5 * hidden[:, None], labels)):
+def options_of(model):
+    return Options(**model.get_params(deep=False))
+
+
+def planned(model, X, y, groups=None):
+    """The plan of a fit of this model."""
+    options = options_of(model)
+    examples = check_examples(clone(model), options, X, y, groups)
+    return model._plan(options, examples, np.random.RandomState(0), None)
+
+
+def objective(model, X, y, models=None, groups=None):
+    """What a neighbour model minimises on these examples, in float64; with other fold models if given."""
+    found = planned(model, X, y, groups).objective
+    double = {name: getattr(found, name).double() for name in ("inputs", "weights", "log_prior")}
+    return replace(found, **double, kernel=found.kernel.on(double["inputs"]), models=models or found.models)
+
+
+def draw(objective, seed=3):
+    """Particles of all models of a neighbour objective, in its precision."""
+    generator = torch.Generator().manual_seed(seed)
+    return objective.network.draw(objective.models.n_total, generator).to(objective.inputs)
+
+
+def gradients(objective, particles, indices=None):
+    """Of the loss of these examples, or of all."""
+    w = particles.clone().requires_grad_()
+    batch = objective.prepare(torch.arange(len(objective.labels)) if indices is None else indices)
+    loss = objective.evaluate(w, batch, None, torch.Generator().manual_seed(0)).total_loss
+    return torch.autograd.grad(loss, w)[0]
+
+
+def assert_blind_to_fold(objective, particles, held_out, other_labels, tolerance):
+    """A fold model's gradients do not depend on labels or inputs of its fold, and all other models' do."""
+    models = objective.models
+    hidden = torch.from_numpy(models.folds == held_out)
+    before, blind = gradients(objective, particles), models.without(held_out)
+    moved = objective.inputs + 5 * hidden[:, None]
+    for changed in (replace(objective, labels=other_labels), replace(objective, inputs=moved)):
+        after = gradients(changed, particles)
         torch.testing.assert_close(after[blind], before[blind], rtol=tolerance, atol=tolerance)
-        for team in teams.slices:
-            if team != blind:
-                assert (after[team] - before[team]).abs().max() > 1e-3
+        for rows in models.slices:
+            if rows != blind:
+                assert (after[rows] - before[rows]).abs().max() > 1e-3
+
+
+def watched_fit(model, X, y, folds=None, **others):
+    """Fit a model, on given folds if any; the snapshots it chose from, and what it asked of them."""
+    asked, original = [], neighbours.choose
+
+    def spy(*args):
+        asked.append(args)
+        return original(*args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(neighbours, "choose", spy)
+        if folds is not None:
+            patch.setattr(plan, "assign_folds", lambda *args: folds)
+        model.fit(X, y, **others)
+    (found,) = asked
+    return found
+
+
+def with_kernel(model, kernel):
+    """The same fitted model, with another kernel between the same embeddings."""
+    other = copy(model)
+    other.fitted_ = replace(model.fitted_, reader=replace(model.fitted_.reader, kernel=kernel))
+    return other

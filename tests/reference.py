@@ -133,3 +133,14 @@ def class_masses(
                 if not excluded[i, j]:
                     masses[r, i, labels[j]] += weights[r, j] * log_factor[i, j].exp() * K[i, j]
     return masses
+
+
+def mean_features(z: Tensor, points: Tensor, log_scales: Tensor, bandwidth: float) -> Tensor:
+    """Positive features (n, f) of clouds (m, n, d), averaged over their particles."""
+    features = torch.zeros(z.shape[1], len(points), dtype=z.dtype)
+    for i in range(z.shape[1]):
+        for k in range(len(points)):
+            for particle in z:
+                sq_dist = sq_distance(particle[i], points[k])
+                features[i, k] += torch.exp(log_scales[k] - 2 / bandwidth * sq_dist) / len(z)
+    return features

@@ -126,7 +126,7 @@ def test_model__prediction_does_not_depend_on_the_batch(name, fitted, blobs, mon
     whole = model.predict_log_proba(X)
     one_by_one = np.concatenate([model.predict_log_proba(X[i : i + 1]) for i in range(len(X))])
     np.testing.assert_allclose(one_by_one, whole, rtol=1e-9, atol=1e-9)
-    monkeypatch.setattr("pnca.estimators.base.PREDICTION_NUMBERS", 7 * 3 * 5)
+    monkeypatch.setattr("pnca.models.fitted.PREDICTION_NUMBERS", 7 * 3 * 5)
     np.testing.assert_allclose(model.predict_log_proba(X), whole, rtol=1e-9, atol=1e-9)
 
 

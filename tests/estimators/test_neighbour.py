@@ -12,13 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 import reference
-import scenarios
-from models import NEIGHBOUR, make, training_batch
-from pnca import PNCAClassifier
-from pnca.estimators import neighbour
+from models import NEIGHBOUR, make, with_kernel
+from pnca import accelerated
 from pnca.exceptions import InvalidInputError
-from pnca.maths.pnca import functional_gradient, log_expected_kernel
-from pnca.training.folds import Teams
+from pnca.models import kernels
+from pnca.models.kernels import ExactKernel
 
 neighbour_models = pytest.mark.parametrize("name", NEIGHBOUR)
 
@@ -67,7 +65,7 @@ def test_neighbors__shares_of_a_class_sum_to_its_probability(name, blobs):
         of_class = np.where(y[indices] == label, shares, 0).sum(axis=1)
         expected = of_class + background_share * model.class_prior_[column]
         np.testing.assert_allclose(model.predict_proba(queries)[:, column], expected, atol=1e-9)
-    if model.background == 0:
+    if model.background_ == 0:
         np.testing.assert_allclose(background_share, 0, atol=1e-12)
 
 
@@ -106,29 +104,6 @@ def test_class_weight__of_zero_means_no_mass_however_far_the_others(name):
     assert (model.predict(X) == 0).all()
 
 
-def test_background__has_the_same_balance_in_minibatches(blobs):
-    """In training a batch of a third of the examples meets a third of the background."""
-    whole, third = (make("PNCA", background=0.1, batch_size=size) for size in (None, 20))
-    seen = {}
-    for model in (whole, third):
-        original = neighbour.shares_and_log_correct
-
-        def spy(log_kernel, labels, background, *others, model=model, original=original):
-            seen[model.batch_size] = background / len(labels)
-            return original(log_kernel, labels, background, *others)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(neighbour, "shares_and_log_correct", spy)
-            model.set_params(max_epochs=1).fit(*blobs)
-    assert seen[20] == pytest.approx(seen[None]) == pytest.approx(0.1 / 60)
-
-
-def test_kernel__changed_after_the_fit_is_an_error(blobs):
-    model = make("PNCA cross", max_epochs=1).fit(*blobs)
-    with pytest.raises(InvalidInputError, match="fit again"):
-        model.set_params(kernel="orthogonal").predict(blobs[0])
-
-
 def test_background__unscaled_inputs_are_reported():
     X, y = load_breast_cancer(return_X_y=True)  # columns up to 4,000
     with pytest.warns(ConvergenceWarning, match=r"% of the training examples .* Scale the inputs"):
@@ -155,7 +130,7 @@ def test_orthogonal_kernel__approximates_the_exact_one(blobs):
     # Same particles, both kernels: with 10 d = 200 frequencies the error of K is about 0.07.
     model = make("PNCA orthogonal", n_components=20).fit(*blobs)
     approximate = np.exp(model.evidence(blobs[0]))
-    exact = np.exp(model.set_params(kernel="exact").evidence(blobs[0]))
+    exact = np.exp(with_kernel(model, ExactKernel(model.bandwidth_, False)).evidence(blobs[0]))
     assert np.corrcoef(approximate, exact)[0, 1] > 0.5
     np.testing.assert_allclose(approximate / 60, exact / 60, atol=0.1)
 
@@ -166,37 +141,6 @@ def test_class_prior__follows_counts_and_weights(blobs):
     np.testing.assert_allclose(model.class_prior_, np.array([17, 17, 16]) / 50)
     weighted = make("PNCA", max_epochs=1, class_weight="balanced").fit(X, y)
     np.testing.assert_allclose(weighted.class_prior_, 1 / 3)
-
-
-def test_pnca__independent_particles_descend_their_own_gradients():
-    one_team = Teams(folds=None, n_particles=2)
-    model, gradients = PNCAClassifier(update="independent"), torch.tensor([[1.0, 2.0], [3.0, -4.0]])
-    particles = torch.tensor([[0.0, 0.0], [0.1, 0.0]])
-    assert model._mix(particles, one_team) == (None, None)
-    smoothed = PNCAClassifier(update="functional")._mix(particles, one_team).direction(particles, gradients)
-    torch.testing.assert_close(smoothed, functional_gradient(particles, gradients))
-    assert not torch.allclose(smoothed, gradients)
-
-
-def test_pnca__gradients_are_smoothed_within_a_team_and_never_between_two():
-    teams = Teams(folds=np.array([0, 1, 0]), n_particles=3, n_per_fold=2)
-    particles, gradients = (both.float() for both in scenarios.particles_and_scores(7, 4))
-    descent = PNCAClassifier(update="functional")._mix(particles, teams).direction(particles, gradients)
-    for team in (slice(0, 3), slice(3, 5), slice(5, 7)):
-        torch.testing.assert_close(descent[team], functional_gradient(particles[team], gradients[team]))
-
-
-def test_pnca__more_feature_blocks_come_nearer_to_the_exact_kernel(blobs):
-    X, y = blobs
-    errors = []
-    for n_blocks in (2, 200):
-        rough = make("PNCA orthogonal", n_feature_blocks=n_blocks).fit(X, y)
-        assert rough.frequencies_.shape == (10, 10 * n_blocks)
-        embeddings = torch.from_numpy(rough.support_embeddings_)
-        (log_rough,) = rough._log_kernel(embeddings, embeddings, X, X)
-        log_exact = log_expected_kernel(embeddings, embeddings, rough.bandwidth)
-        errors.append((log_exact.exp() - log_rough.exp()).abs().mean().item())
-    assert errors[1] < errors[0] / 5  # the error falls like one over the root of the features: ten times
 
 
 # Shared particles, and the distance between inputs
@@ -223,25 +167,6 @@ def test_shared__probabilities_and_evidence_are_means_over_particles(blobs):
     p = (masses + alpha * model.class_prior_) / (masses.sum(-1, keepdims=True) + alpha)
     np.testing.assert_allclose(model.predict_proba(X[40:]), p.mean(axis=0), rtol=1e-6)
     np.testing.assert_allclose(model.evidence(X[40:]), np.log(masses.sum(-1).mean(0)), rtol=1e-6)
-
-
-def test_shared__particles_learn_on_their_own(blobs):
-    # A particle's gradient does not depend on how many others there are.
-    X, y = blobs
-    model = make("PNCA shared", dropout=0.0, max_epochs=1).fit(X, y)
-    particles = torch.from_numpy(model.particles_)
-
-    def gradients(some):
-        some = some.clone().requires_grad_()
-        teams = Teams(folds=None, n_particles=len(some))
-        labels = torch.from_numpy(model.support_labels_)
-        batch = training_batch(model, torch.from_numpy(X.copy()), labels, teams)
-        return torch.autograd.grad(model._evaluate(some, batch).total_loss, some)[0]
-
-    together = gradients(particles)
-    assert (together.norm(dim=1) > 0).all()
-    for row in range(3):
-        torch.testing.assert_close(together[row : row + 1], gradients(particles[row : row + 1]))
 
 
 @neighbour_models
@@ -308,6 +233,28 @@ def test_predict__uses_what_the_fit_had_whatever_is_set_later(blobs):
         assert np.array_equal(model.predict_proba(blobs[0]), expected)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "expectation"), [("exact", "shared"), ("orthogonal", "cross"), ("positive", "cross")]
+)
+@pytest.mark.parametrize("novelty", [True, False])
+def test_predict__another_kernel_or_novelty_needs_another_fit(kernel, expectation, novelty, blobs):
+    X, y = blobs
+    quick = {"n_folds": None, "max_epochs": 2}
+    model = make("PNCA", kernel=kernel, expectation=expectation, novelty=novelty, **quick).fit(X, y)
+    later = {"novelty": not novelty, "kernel": "exact" if kernel == "positive" else "positive"}
+    later["expectation"] = "shared" if expectation == "cross" else "cross"
+
+    def answers():
+        return [model.predict_log_proba(X + 3), model.evidence(X + 3), *model.neighbors(X + 3, k=3)]
+
+    expected = answers()
+    model.set_params(**later)
+    assert all(np.array_equal(a, b) for a, b in zip(answers(), expected, strict=True))
+    model.fit(X, y)
+    assert not np.array_equal(answers()[1], expected[1])
+    assert hasattr(model, "novelty_depth_") != novelty
+
+
 def test_shared__refuses_random_features(blobs):
     with pytest.raises(InvalidInputError, match="expectation='cross'"):
         make("PNCA shared", kernel="orthogonal").fit(*blobs)
@@ -329,14 +276,14 @@ def test_many_points__the_model_is_the_same_without_the_kernel_in_memory(
     X, y = blobs
     groups = np.arange(len(y)) // 2 if with_groups else None
     expected = make(name, max_epochs=5).fit(X, y, groups=groups)
-    used, by_tiles = [], neighbour.accelerated.class_log_masses
+    used, by_tiles = [], accelerated.class_log_masses
 
     def watched(*args, **options):
         used.append(True)
         return by_tiles(*args, **options)
 
-    monkeypatch.setattr("pnca.accelerated.WORTH_WHILE", 0)
-    monkeypatch.setattr("pnca.accelerated.class_log_masses", watched)
+    monkeypatch.setattr(kernels, "TILED", 0)
+    monkeypatch.setattr(accelerated, "class_log_masses", watched)
     model = make(name, max_epochs=5).fit(X, y, groups=groups)
     assert bool(used) == (name != "PNCA orthogonal")  # random features have no tiles
     # Five steps of Nadam let rounding in the gradients grow.

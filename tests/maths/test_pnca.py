@@ -8,11 +8,14 @@ import torch
 import reference
 import scenarios
 from pnca.maths.kernels import log_expected_kernel, log_latent_kernel
-from pnca.maths.neighbours import log_neighbour_shares
+from pnca.maths.neighbours import class_log_masses, log_neighbour_shares
 from pnca.maths.pnca import (
+    Target,
     functional_gradient,
     leave_one_out,
+    leave_one_out_loss,
     log_correct_shares,
+    loss_of_masses,
     pnca_loss,
     shares_and_log_correct,
 )
@@ -178,3 +181,70 @@ def test_log_correct_shares__of_some_rows_are_those_of_all(groups):
     whole = log_correct_shares(leave_one_out(log_K, groups), labels, 0.2, log_prior)
     some = leave_one_out(log_K[rows], groups, rows)
     torch.testing.assert_close(log_correct_shares(some, labels, 0.2, log_prior, labels[rows]), whole[rows])
+
+
+# The loss of a batch
+
+
+def target(labels, rows=slice(None), **changes):
+    n = len(labels[rows])
+    given = {
+        "labels": labels,
+        "of_rows": labels[rows],
+        "weights": torch.linspace(0.5, 2, n).double(),
+        "background": 0.2,
+        "log_prior": torch.tensor([0.3, 0.7], dtype=torch.float64).log(),
+        "full": slice(0, 1),
+    }
+    return Target(**{**given, **changes})
+
+
+@pytest.mark.parametrize("background", [0.0, 0.2])
+def test_leave_one_out_loss__equals_the_loop(background):
+    z, labels = scenarios.cloud(2, 6, 2), scenarios.labels(6, 2)
+    wanted = target(labels, background=background)
+    found = leave_one_out_loss(leave_one_out(log_expected_kernel(z, z, 1.1))[None], wanted)
+    without_self = reference.expected_kernel(z, z, 1.1) * (1 - torch.eye(6, dtype=z.dtype))
+    ones = torch.ones(6, dtype=z.dtype)
+    p = reference.class_probabilities(without_self, labels, 2, background, wanted.log_prior.exp(), ones)
+    torch.testing.assert_close(found.total, -(wanted.weights * p[range(6), labels].log()).sum())
+    assert found.n_correct == (p.argmax(dim=1) == labels).sum()
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(1, 4)])
+@pytest.mark.parametrize("background", [0.0, 0.2])
+def test_loss_of_masses__is_that_of_the_kernel(rows, background):
+    z, labels = scenarios.cloud(3, 6, 2).requires_grad_(), scenarios.labels(6, 2)
+    weights = torch.rand(3, len(labels[rows]), dtype=z.dtype, generator=torch.Generator().manual_seed(0))
+    wanted = target(labels, rows, background=background, weights=weights, full=slice(0, 2))
+    log_K = leave_one_out(log_latent_kernel(z, z, 1.1))[:, rows]
+    of_pairs = leave_one_out_loss(log_K, wanted)
+    of_masses = loss_of_masses(class_log_masses(log_K, labels, 2), wanted)
+    torch.testing.assert_close(of_masses.total, of_pairs.total)
+    assert of_masses.n_correct == of_pairs.n_correct
+    grads = [torch.autograd.grad(loss.total, z, retain_graph=True)[0] for loss in (of_pairs, of_masses)]
+    torch.testing.assert_close(grads[1], grads[0])
+
+
+@pytest.mark.parametrize("by_masses", [False, True])
+def test_loss__accuracy_is_that_of_the_mean_of_the_full_members(by_masses):
+    # Two members that disagree, of which the surer one decides; the third is not asked.
+    labels = torch.tensor([0, 0, 1, 1])
+    near, far = torch.zeros(()), torch.tensor(-9.0)
+    same = labels[:, None] == labels
+    members = [
+        torch.where(same, near, far),
+        torch.where(same, torch.tensor(-0.1), near),
+        torch.where(same, far, near),
+    ]
+    log_K = leave_one_out(torch.stack(members).double())
+
+    def n_correct(full):
+        wanted = target(labels, weights=torch.ones(4).double(), full=full, background=0.0)
+        if by_masses:
+            return loss_of_masses(class_log_masses(log_K, labels, 2), wanted).n_correct
+        return leave_one_out_loss(log_K, wanted).n_correct
+
+    assert n_correct(slice(0, 1)) == 4
+    assert n_correct(slice(0, 2)) == 4
+    assert n_correct(slice(1, 2)) == n_correct(slice(2, 3)) == 0

@@ -11,10 +11,11 @@ from importlib.resources import files
 import pytest
 
 from benchmark_runs import at, cells, row_of, run, section, tables
-from pnca.estimators import PNCAClassifier, choosing, neighbour, paper_settings
-from pnca.estimators import pnca as estimator
+from models import options_of
+from pnca.estimators import PNCAClassifier, paper_settings
 from pnca.exceptions import InvalidInputError
-from pnca.maths import kernels, novelty
+from pnca.maths import inputs, kernels
+from pnca.models import neighbours, plan, selection
 from pnca.training import augmentation
 from pnca_studies.experiments.choices import load_questions
 from pnca_studies.reports.method import write_method
@@ -233,25 +234,25 @@ def ends(candidates):
     return candidates[0], candidates[-1]
 
 
-SPREADS = (choosing._BANDWIDTH_SPREAD, choosing._BACKGROUND_SPREAD, choosing._EPOCH_SPREAD)
+SPREADS = (selection._BANDWIDTH_SPREAD, selection._BACKGROUND_SPREAD, selection._EPOCH_SPREAD)
 CHANGES = (augmentation.SHIFT, augmentation.ROTATION, augmentation.RESIZE)
-FULL = (estimator._FULL_BATCH, estimator._EPOCHS)
-BATCHES = (estimator._MINIBATCH, estimator._LEAST_EPOCHS)
+FULL = (plan._FULL_BATCH, plan._EPOCHS)
+BATCHES = (plan._MINIBATCH, plan._LEAST_EPOCHS)
 
 
 @pytest.mark.parametrize(
     ("in_code", "expected", "in_prose"),
     [
-        (neighbour.BACKGROUND, 0.03, "a background of .03"),
-        (ends(choosing._BANDWIDTHS), (1 / 4, 32), "from a quarter of `bandwidth` to 32"),
-        (ends(choosing._BACKGROUNDS), (1 / 16, 16), "a sixteenth of the reference to sixteen times"),
-        (choosing._BACKGROUND_SHARE, math.exp(-5), "is e⁻⁵ of the mass that an example typically gets"),
-        (choosing._CHECKPOINTS, (1 / 30, 1 / 10, 1 / 3, 1), "after 1/30, 1/10, 1/3 and all of the epochs"),
+        (selection.BACKGROUND, 0.03, "a background of .03"),
+        (ends(selection._BANDWIDTHS), (1 / 4, 32), "from a quarter of `bandwidth` to 32"),
+        (ends(selection._BACKGROUNDS), (1 / 16, 16), "a sixteenth of the reference to sixteen times"),
+        (selection._BACKGROUND_SHARE, math.exp(-5), "is e⁻⁵ of the mass that an example typically gets"),
+        (neighbours._SNAPSHOTS, (1 / 30, 1 / 10, 1 / 3, 1), "after 1/30, 1/10, 1/3 and all of the epochs"),
         (SPREADS, (0.35, 1, 2), r"with $\sigma_v$ = .35, 1 and 2"),
-        ((novelty.SHARE, novelty._HIGH), (0.97, 0.95), "97 % of their variance"),
-        ((novelty.FAMILIAR, novelty.NOVEL), (1, 1 + 2.5), r"\frac{z(x) - 1}{2.5}"),
-        (choosing.MORE_AUGMENTATION, 1.5, "moved one and a half times as far"),
-        (choosing._SHARE_IN_FOLDS, 1 / 2, "⌈m/2⌉ particles do not see that fold"),
+        ((inputs.SHARE, inputs._HIGH), (0.97, 0.95), "97 % of their variance"),
+        ((inputs.FAMILIAR, inputs.NOVEL), (1, 1 + 2.5), r"\frac{z(x) - 1}{2.5}"),
+        (plan.MORE_AUGMENTATION, 1.5, "moved one and a half times as far"),
+        (plan._SHARE_IN_FOLDS, 1 / 2, "⌈m/2⌉ particles do not see that fold"),
         ((kernels.INPUT_DECAY, kernels.FEW_COLUMNS), (8, 25), r"\frac{8 D}{D + 25}"),
         (FULL, (500, 300), "Up to 500 examples make one batch and get 300 epochs"),
         (
@@ -259,7 +260,7 @@ BATCHES = (estimator._MINIBATCH, estimator._LEAST_EPOCHS)
             (250, 20),
             "about 250, or ten of each class if that is more, with fewer epochs but not fewer than 20",
         ),
-        (estimator._CLEARLY_LESS, 1 - 1 / 20, "more than a twentieth lower"),
+        (plan._CLEARLY_LESS, 1 - 1 / 20, "more than a twentieth lower"),
         (
             CHANGES,
             (1 / 14, 15, 1 / 10),
@@ -274,9 +275,7 @@ def test_prose__numbers_are_those_of_the_code(prose, in_code, expected, in_prose
 
 @pytest.mark.parametrize(("shape", "expected"), [((50,), 50 / 200), ((784,), 784 / 1668), ((28, 28), 0.2)])
 def test_prose__dropout_is_that_of_the_code(prose, shape, expected):
-    model = PNCAClassifier()
-    model.input_shape_ = shape
-    assert model._dropout == pytest.approx(expected)
+    assert options_of(PNCAClassifier()).dropout_rate(shape) == pytest.approx(expected)
     assert "as D / (2D + 100)" in prose
     assert "For images it is .2." in prose
 
