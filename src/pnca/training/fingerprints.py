@@ -79,7 +79,7 @@ def fit_fingerprints(model: str, parameters: Mapping[str, Any], **parts: Any) ->
     parameters : mapping
         From ``get_params``.
     **parts
-        Data, scale, module, initial particles: arrays, or lists of arrays.
+        What else decides the fit, such as data and initial particles: arrays, or lists of arrays.
 
     Returns
     -------
