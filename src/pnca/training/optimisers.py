@@ -54,7 +54,7 @@ def make_optimiser(name: str, particles: Tensor, learning_rate: float) -> Optimi
         return NadamByAdam(particles, learning_rate)
     if name == "nadam" and nadam.is_fused(particles):
         return nadam.FusedNadam(particles, learning_rate)
-    # On a GPU a step may be recorded once and played many times: its counter must live there too.
+    # On a GPU a step may be captured as a CUDA graph and replayed: its counter must live there too.
     is_cuda = particles.device.type == "cuda"
     if name == "nadam":
         return _TorchOptimiser(
@@ -136,7 +136,7 @@ class _TorchOptimiser:
 
     def __init__(self, optimiser: torch.optim.Optimizer, particles: Tensor) -> None:
         self.optimiser, self.particles = optimiser, particles
-        # Torch makes the state in the first step. In a recorded one it would be made anew at every replay.
+        # Torch makes the state in the first step. Captured, it would be made anew at every replay.
         self.step(torch.zeros_like(particles))
         for name, value in self.state().items():
             value.fill_(1 if name == "mu_product" else 0)
@@ -149,7 +149,7 @@ class _TorchOptimiser:
         return dict(self.optimiser.state[self.particles])
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        # Counters too: they are on the particles' device, for a recorded step.
+        # Counters too: they are on the particles' device, for a captured step.
         moved = {name: value.to(self.particles.device, copy=True) for name, value in state.items()}
         self.optimiser.state[self.particles] = moved
 
