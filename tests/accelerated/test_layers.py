@@ -5,7 +5,7 @@ import torch
 
 from accelerated.interpreter import DEVICE, random, runs_kernels
 from pnca.accelerated import layers
-from pnca.networks.mlp import Layers as plain_layers
+from pnca.networks.mlp import Layers
 
 
 def as_part_of_particles(tensor):
@@ -26,18 +26,18 @@ def test_layers__equal_those_of_torch(m, n, a, b, is_shared):
     weights, biases = (as_part_of_particles(t) for t in (random(m, a, b, seed=2), random(m, b, seed=3)))
     close = {"rtol": 1e-4, "atol": 1e-4}
     for relu in (False, True):
-        expected = plain_layers.outputs(inputs, weights, biases, relu=relu)
+        expected = Layers.outputs(inputs, weights, biases, relu=relu)
         torch.testing.assert_close(layers.outputs(inputs, weights, biases, relu=relu), expected, **close)
     of_outputs = random(m, n, b, seed=4)
     hidden = random(m, n, a, seed=5).relu()
     torch.testing.assert_close(
         layers.input_gradients(of_outputs, weights, hidden),
-        plain_layers.input_gradients(of_outputs, weights, hidden),
+        Layers.input_gradients(of_outputs, weights, hidden),
         **close,
     )
     expected = torch.empty(m, a, b, device=DEVICE), torch.empty(m, b, device=DEVICE)
     got = tuple(as_part_of_particles(torch.zeros_like(t)) for t in expected)
-    plain_layers.weight_gradients(inputs, of_outputs, *expected)
+    Layers.weight_gradients(inputs, of_outputs, *expected)
     layers.weight_gradients(inputs, of_outputs, *got)
     for mine, theirs in zip(got, expected, strict=True):
         torch.testing.assert_close(mine, theirs, **close)

@@ -7,7 +7,6 @@ import torch
 import reference
 import scenarios
 from pnca.maths.stein import (
-    Mixing,
     functional_gradient,
     median_bandwidth,
     parameter_kernel,
@@ -34,8 +33,6 @@ def test_parameter_kernel__off_diagonal_is_about_one_over_m_in_high_dimension():
     kernel, _ = parameter_kernel(particles)
     off_diagonal = kernel[~torch.eye(10, dtype=torch.bool)]
     torch.testing.assert_close(off_diagonal, torch.full_like(off_diagonal, 0.1), atol=0.01, rtol=0)
-
-
 
 
 def test_median_bandwidth__one_particle_has_kernel_one():

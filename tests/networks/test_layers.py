@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import scenarios
-from pnca.networks.mlp import Layers as layers
+from pnca.networks.mlp import Layers
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_outputs__equal_a_loop_over_particles(layer, relu):
     expected = torch.stack([x @ w + b for x, w, b in zip(inputs, weights, biases, strict=True)])
     if relu:
         expected = expected.clamp_min(0)
-    torch.testing.assert_close(layers.outputs(inputs, weights, biases, relu=relu), expected)
+    torch.testing.assert_close(Layers.outputs(inputs, weights, biases, relu=relu), expected)
 
 
 def test_weight_gradients__equal_those_of_autograd(layer):
@@ -31,7 +31,7 @@ def test_weight_gradients__equal_those_of_autograd(layer):
     expected = torch.autograd.grad(inputs @ weights + biases[:, None], (weights, biases), of_outputs)
     got = torch.empty_like(weights), torch.empty_like(biases)
     with torch.no_grad():
-        layers.weight_gradients(inputs, of_outputs, *got)
+        Layers.weight_gradients(inputs, of_outputs, *got)
     for mine, theirs in zip(got, expected, strict=True):
         torch.testing.assert_close(mine, theirs)
 
@@ -40,4 +40,4 @@ def test_input_gradients__equal_those_of_autograd_through_relu(layer):
     _, weights, _, of_outputs = layer
     before = scenarios.cloud(3, 5, 4).requires_grad_()
     (expected,) = torch.autograd.grad(before.relu() @ weights, before, of_outputs)
-    torch.testing.assert_close(layers.input_gradients(of_outputs, weights, before.relu().detach()), expected)
+    torch.testing.assert_close(Layers.input_gradients(of_outputs, weights, before.relu().detach()), expected)

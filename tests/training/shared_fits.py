@@ -14,8 +14,9 @@ from torch import distributed as dist
 from torch import nn
 
 import pnca
-import pnca.accelerated
 from pnca.exceptions import PncaError
+from pnca.models import kernels
+from pnca.models.neighbours import NeighbourObjective
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from models import make
@@ -99,8 +100,7 @@ def fit(name, *, two_classes=False, images=False, groups=False, in_tiles=False, 
         settings["module"] = Layers
     X, y = examples(two_classes, images)
     arguments = {"groups": np.arange(N) // 2} if groups else {}
-    least = 0 if in_tiles else pnca.accelerated.WORTH_WHILE
-    with patch("pnca.accelerated.WORTH_WHILE", least):
+    with patch.object(kernels, "TILED", 0 if in_tiles else kernels.TILED):
         return make(name, **settings).fit(X, y, **arguments), X
 
 
@@ -149,9 +149,9 @@ def first_error(work):
 
 
 @contextmanager
-def at_step(model, step, happens):
-    """Let something happen at a step of the training."""
-    original, calls = model._evaluate, []
+def at_step(step, happens):
+    """Let something happen at a step of the training of a neighbour model."""
+    original, calls = NeighbourObjective.evaluate, []
 
     def evaluate(self, *arguments):
         calls.append(1)
@@ -159,11 +159,8 @@ def at_step(model, step, happens):
             happens()
         return original(self, *arguments)
 
-    model._evaluate = evaluate
-    try:
+    with patch.object(NeighbourObjective, "evaluate", evaluate):
         yield
-    finally:
-        model._evaluate = original
 
 
 def interrupted(rank):
@@ -173,7 +170,7 @@ def interrupted(rank):
         if rank == 1:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with at_step(pnca.NCAClassifier, 5, interrupt):
+    with at_step(5, interrupt):
         return fit("NCA", max_epochs=500)[0]
 
 
@@ -185,7 +182,7 @@ def error_where_one_fails():
     """Name of the error that a process gets if the second dies of one in the middle of a fit."""
     try:
         step = 5 if os.environ["RANK"] == "1" else -1
-        with pnca.distributed(timeout=60), at_step(pnca.NCAClassifier, step, fail):
+        with pnca.distributed(timeout=60), at_step(step, fail):
             fit("NCA", max_epochs=100_000)
     except (MemoryError, RuntimeError) as error:
         return type(error).__name__
@@ -197,7 +194,7 @@ def killed_and_resumed(folder):
     case = {"name": "PNCA", "n_folds": 3, "dropout": 0.3, "batch_size": 16, "max_epochs": 8}
     whole, _ = fit(**case)
     # In the sixth epoch of four steps.
-    with suppress(MemoryError), at_step(type(whole), 22, fail), pnca.checkpoints(folder, every=3):
+    with suppress(MemoryError), at_step(22, fail), pnca.checkpoints(folder, every=3):
         fit(**case)
     files = sorted(path.name for path in Path(folder).iterdir())
     with pnca.checkpoints(folder, every=3):

@@ -7,7 +7,7 @@ from torch.nn import functional
 from pnca.exceptions import InvalidInputError
 from pnca.networks import seeded
 from pnca.training import augmentation
-from pnca.training.augmentation import ImageShape, augment
+from pnca.training.augmentation import Augmentation, ImageShape, augment
 
 # Shape of the inputs, and how they form images.
 SHAPES = [
@@ -195,3 +195,39 @@ def test_augment__agrees_with_torch_for_a_square():
         images((9, 9), n=1)[None], at, padding_mode="border", align_corners=False
     )
     torch.testing.assert_close(moved, expected[0], atol=1e-5, rtol=0)
+
+
+# Kinds of particles, and whose randomness
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_augmentation__draws_from_the_given_generator_alone():
+    image, inputs = ImageShape(height=7, width=5), images((7, 5))
+    before = torch.get_rng_state()
+    first, again, other = (augment(inputs, image, 1.0, generator(seed)) for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_augmentation__of_one_strength_is_the_same_for_all_particles():
+    image, inputs = ImageShape(height=7, width=5), images((35,))
+    moved = Augmentation(image=image, strengths=(0.7,))(inputs, generator())
+    assert torch.equal(moved, augment(inputs, image, 0.7, generator()))
+
+
+def test_augmentation__of_several_strengths_draws_anew_for_each_kind():
+    image, inputs, source = ImageShape(height=7, width=5), images((35,)), generator()
+    moved = Augmentation(image=image, strengths=(1.0, 1.5))(inputs, generator())
+    expected = torch.stack([augment(inputs, image, strength, source) for strength in (1.0, 1.5)])
+    assert moved.shape == (2, 6, 35)
+    assert torch.equal(moved, expected)
+
+
+@pytest.mark.parametrize(("strengths", "shape"), [((1.0,), (0, 35)), ((1.0, 1.5), (2, 0, 35))])
+def test_augmentation__takes_a_rank_without_rows(strengths, shape):
+    image = ImageShape(height=7, width=5)
+    assert Augmentation(image=image, strengths=strengths)(torch.empty(0, 35), generator()).shape == shape

@@ -9,9 +9,11 @@ from torch import nn
 import pnca
 from models import make
 from pnca.exceptions import CorruptDataError, InvalidInputError
-from pnca.training.checkpoints import NO_CHECKPOINT, FileCheckpoint, NumpyStream, Values, open_checkpoint
-from pnca.training.optimisers import make_optimiser
-from pnca.training.shards import ONE_PROCESS
+from pnca.models.neighbours import NeighbourObjective
+from pnca.models.softmax import SoftmaxObjective
+from pnca.training.checkpoints import Checkpoint, NumpyStream, TorchStreams, Values
+from pnca.training.shards import ONE_PROCESS, Shards
+from pnca.training.surroundings import surroundings
 
 FILE = "fit-001.safetensors"
 
@@ -20,23 +22,27 @@ class KilledError(Exception):
     pass
 
 
-def kill_at(monkeypatch, model, step):
-    """Let the model's training die at a step; returns what brings it back to life."""
-    original, calls = type(model)._evaluate, []
+def raise_at(patch, step, error):
+    """Let trainings fail at a step, counted over all of them; returns the steps so far."""
+    calls = []
 
-    def dying(self, *arguments):
-        calls.append(1)
-        if len(calls) == step:
-            raise KilledError
-        return original(self, *arguments)
+    def failing(original):
+        def evaluate(self, *arguments):
+            calls.append(1)
+            if len(calls) == step:
+                raise error
+            return original(self, *arguments)
 
-    monkeypatch.setattr(type(model), "_evaluate", dying)
+        return evaluate
+
+    for objective in (NeighbourObjective, SoftmaxObjective):
+        patch.setattr(objective, "evaluate", failing(objective.evaluate))
     return calls
 
 
 def fit_killed(monkeypatch, folder, model, X, y, *, step, every=3):
     with monkeypatch.context() as patch:
-        kill_at(patch, model, step)
+        raise_at(patch, step, KilledError)
         with pytest.raises(KilledError), pnca.checkpoints(folder, every=every):
             clone(model).fit(X, y)
 
@@ -56,7 +62,7 @@ def test_killed_fit__ends_as_one_that_was_not(name, blobs, monkeypatch, tmp_path
     whole = clone(model).fit(*blobs)
     fit_killed(monkeypatch, tmp_path, model, *blobs, step=32)  # in the eighth epoch
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
-    calls = kill_at(monkeypatch, model, -1)
+    calls = raise_at(monkeypatch, -1, KilledError)
     with pnca.checkpoints(tmp_path, every=3):
         resumed = clone(model).fit(*blobs)
     assert len(calls) == 4 * 4  # from the sixth epoch to the tenth
@@ -92,7 +98,7 @@ def test_killed_fit__that_was_killed_twice(solver, blobs, monkeypatch, tmp_path)
 def test_killed_fit__without_a_seed_keeps_the_one_it_had(blobs, monkeypatch, tmp_path):
     model = make("PNCA", n_folds=3, max_epochs=8, random_state=None)
     fit_killed(monkeypatch, tmp_path, model, *blobs, step=7)
-    seed = FileCheckpoint(tmp_path / FILE, 3, ONE_PROCESS).seed(-1)
+    seed = Checkpoint(tmp_path / FILE, 3, ONE_PROCESS).seed(-1)
     with pnca.checkpoints(tmp_path, every=3):
         resumed = clone(model).fit(*blobs)
     assert_same_fit(
@@ -128,32 +134,25 @@ def test_killed_fit__of_a_module_with_dropout_of_its_own(blobs, monkeypatch, tmp
 def test_checkpoints__a_complete_fit_of_a_killed_run_is_not_trained_again(blobs, monkeypatch, tmp_path):
     first, second = make("NCA", max_epochs=5), make("DNN", max_epochs=5, batch_size=None)
     with monkeypatch.context() as patch:
-        kill_at(patch, second, 4)
+        raise_at(patch, 5 + 4, KilledError)  # five epochs of the first, and in the fourth of the second
         with pytest.raises(KilledError), pnca.checkpoints(tmp_path, every=2):
             [clone(model).fit(*blobs) for model in (first, second)]
     whole = clone(first).fit(*blobs)
     assert sorted(path.name for path in tmp_path.iterdir()) == [FILE, "fit-002.safetensors"]
-    steps = kill_at(monkeypatch, first, -1)
+    steps = raise_at(monkeypatch, -1, KilledError)
     with pnca.checkpoints(tmp_path, every=2):
         assert_same_fit(whole, clone(first).fit(*blobs), blobs[0])
+        assert not steps
         clone(second).fit(*blobs)
-    assert not steps
+    assert len(steps) == 3  # two of five epochs were kept
     assert not list(tmp_path.iterdir())
 
 
 def test_checkpoints__ctrl_c_keeps_the_fit_and_the_file(blobs, monkeypatch, tmp_path):
     model = make("NCA", max_epochs=12)
     whole = clone(model).fit(*blobs)
-    original, calls = type(model)._evaluate, []
-
-    def interrupted(self, *arguments):
-        calls.append(1)
-        if len(calls) == 9:
-            raise KeyboardInterrupt
-        return original(self, *arguments)
-
     with monkeypatch.context() as patch:
-        patch.setattr(type(model), "_evaluate", interrupted)
+        raise_at(patch, 9, KeyboardInterrupt)
         with pytest.warns(UserWarning, match="after 8 of 12"), pnca.checkpoints(tmp_path, every=5):
             kept = clone(model).fit(*blobs)
     assert kept.n_iter_ == 8
@@ -236,29 +235,14 @@ def test_checkpoints__settings_that_cannot_be(blobs, tmp_path):
         make("NCA").fit(*blobs)
 
 
-def test_open_checkpoint__does_nothing_outside_of_a_block(blobs, tmp_path, monkeypatch):
+def test_checkpoint__there_is_none_outside_of_a_block(blobs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert open_checkpoint(ONE_PROCESS) is NO_CHECKPOINT
+    with pnca.checkpoints(tmp_path / "inside"):
+        assert surroundings().checkpoint is not None
+    (tmp_path / "inside").rmdir()
+    assert surroundings().checkpoint is None
     make("NCA", max_epochs=2).fit(*blobs)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("name", ["adam", "nadam"])
-@pytest.mark.parametrize("n_before", [0, 3])
-def test_optimisers__go_on_from_their_state(name, n_before):
-    directions = torch.randn(6, 2, 3, generator=torch.Generator().manual_seed(0))
-    whole = torch.zeros(2, 3)
-    optimiser = make_optimiser(name, whole, 0.1)
-    for direction in directions[:n_before]:
-        optimiser.step(direction)
-    half = whole.clone()
-    other = make_optimiser(name, half, 0.1)
-    other.restore({key: value.clone() for key, value in optimiser.state().items()})
-    for direction in directions[n_before:]:
-        optimiser.step(direction)
-        other.step(direction)
-    assert torch.equal(whole, half)
-    assert not torch.equal(whole, torch.zeros(2, 3))
 
 
 def test_numpy_stream__goes_back():
@@ -274,3 +258,28 @@ def test_values__are_restored_in_place():
     tensor = torch.zeros(2)
     Values(tensor).restore({"values": torch.ones(2)})
     assert tensor.tolist() == [1, 1]
+
+
+class SecondOfTwo(Shards):
+    rank, size = 1, 2
+
+    def stack(self, tensor):
+        return torch.stack([torch.zeros_like(tensor), tensor])
+
+
+@pytest.mark.parametrize("shards", [ONE_PROCESS, SecondOfTwo()])
+def test_torch_streams__each_rank_goes_back_to_its_own(shards):
+    generator = torch.Generator().manual_seed(3)
+    streams = TorchStreams(generator, torch.device("cpu"), shards)
+    state = streams.state()
+    expected = torch.rand(2, generator=generator)
+    streams.restore(state)
+    assert torch.equal(torch.rand(2, generator=generator), expected)
+
+
+def test_torch_streams__a_rank_that_there_was_not_before_keeps_its_own():
+    generator, other = (torch.Generator().manual_seed(seed) for seed in (3, 4))
+    before = generator.get_state()
+    state = TorchStreams(other, torch.device("cpu"), ONE_PROCESS).state()
+    TorchStreams(generator, torch.device("cpu"), SecondOfTwo()).restore(state)
+    assert torch.equal(generator.get_state(), before)

@@ -13,7 +13,8 @@ from filelock import FileLock
 
 import pnca
 from pnca.exceptions import InvalidInputError
-from pnca.training.shards import ONE_PROCESS, _different, current_shards
+from pnca.training.shards import ONE_PROCESS
+from pnca.training.surroundings import surroundings
 from training.shared_fits import CASES, RANDOM_CASES, examples, fit, result
 
 SCRIPT = Path(__file__).with_name("shared_fits.py")
@@ -159,20 +160,7 @@ def test_distributed__without_torchrun_says_how_to_start(monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(InvalidInputError, match=r"RANK.*torchrun --nproc-per-node=2"), pnca.distributed():
         pass
-    assert current_shards() is ONE_PROCESS
-
-
-def test_one_process__has_all_rows_and_nobody_to_tell():
-    rows = torch.arange(6.0).view(1, 3, 2)
-    assert ONE_PROCESS.own(rows) is rows  # the kernel of a set with itself is half the work
-    assert ONE_PROCESS.gather(rows, 3) is rows
-    assert ONE_PROCESS.exchange("a") == ["a"]
-    assert ONE_PROCESS.seed(7) == 7
-
-
-def test_different__names_what_differs_and_what_is_missing():
-    assert _different(["a=1\nb=2", "a=1\nb=3", "a=1\nc=4"]) == ["b", "c"]
-    assert _different(["a=x=y", "a=x=y"]) == []
+    assert surroundings().shards is None
 
 
 def test_examples__do_not_divide_evenly():
@@ -186,6 +174,7 @@ def test_distributed__one_process_is_one_process():
     try:
         with pnca.distributed() as processes:
             assert processes is ONE_PROCESS
+            assert surroundings().shards is None  # nothing is exchanged
         assert torch.distributed.is_initialized()
     finally:
         torch.distributed.destroy_process_group()

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from pnca.training.fingerprints import fingerprint, parameter_fingerprints
+from pnca.training.fingerprints import fingerprint, fit_fingerprints, parameter_fingerprints
 
 VALUES = [
     np.arange(6, dtype=np.float32),
@@ -47,3 +47,18 @@ def test_fingerprint__of_a_module_is_of_its_weights():
 def test_parameter_fingerprints__leave_out_what_does_not_decide():
     found = parameter_fingerprints({"bandwidth": 1.0, "device": "cpu", "verbose": 1, "random_state": 0})
     assert found == {"bandwidth": fingerprint(1.0)}
+
+
+def test_fit_fingerprints__each_part_has_a_name_of_its_own():
+    def of(**changes):
+        parts = {"model": "NCA", "parameters": {"bandwidth": 1.0, "verbose": 0}}
+        return fit_fingerprints(**{**parts, "X": np.arange(3.0), "y": [np.arange(3), None], **changes})
+
+    assert list(of()) == ["model", "version of pnca", "X", "y", "bandwidth"]
+    for name, change in {
+        "model": {"model": "DNN"},
+        "X": {"X": np.arange(1, 4.0)},
+        "y": {"y": [np.arange(3), np.arange(3)]},
+        "bandwidth": {"parameters": {"bandwidth": 2.0, "verbose": 1}},
+    }.items():
+        assert [key for key, value in of(**change).items() if value != of()[key]] == [name]

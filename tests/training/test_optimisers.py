@@ -66,3 +66,21 @@ def test_step__moves_along_the_direction_that_gradients_and_particles_are_mixed_
     torch.testing.assert_close(w.detach(), expected, rtol=1e-5, atol=1e-6)
     assert w.requires_grad
     assert not optimiser.mixes_gradients
+
+
+@pytest.mark.parametrize("name", ["adam", "nadam"])
+@pytest.mark.parametrize("n_before", [0, 3])
+def test_optimiser__goes_on_from_its_state(name, n_before):
+    directions = torch.randn(6, 2, 3, generator=torch.Generator().manual_seed(0))
+    whole = torch.zeros(2, 3)
+    optimiser = make_optimiser(name, whole, 0.1)
+    for direction in directions[:n_before]:
+        optimiser.step(direction)
+    half = whole.clone()
+    other = make_optimiser(name, half, 0.1)
+    other.restore({key: value.clone() for key, value in optimiser.state().items()})
+    for direction in directions[n_before:]:
+        optimiser.step(direction)
+        other.step(direction)
+    assert torch.equal(whole, half)
+    assert not torch.equal(whole, torch.zeros(2, 3))

@@ -2,16 +2,77 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pnca.training.folds import Teams, assign_folds
 
 from pnca.exceptions import InvalidInputError
+from pnca.training.sampling import FoldModels, assign_folds, partnered_batches, shuffled_batches, spread_rows
 
 
 def within_one(counts):
     return max(counts) - min(counts) <= 1
 
 
-# Dealing examples into folds
+# Batches
+
+
+@pytest.mark.parametrize(("n", "size"), [(10, 3), (10, 10), (10, 50), (10, None), (1, 1)])
+def test_shuffled_batches__hold_each_example_once(n, size):
+    batches = shuffled_batches(n, size, np.random.RandomState(0))
+    assert sorted(np.concatenate(batches)) == list(range(n))
+    assert all(len(batch) <= (size or n) for batch in batches)
+
+
+def test_shuffled_batches__differ_between_epochs():
+    rng = np.random.RandomState(0)
+    first, second = shuffled_batches(50, 10, rng), shuffled_batches(50, 10, rng)
+    assert not np.array_equal(np.concatenate(first), np.concatenate(second))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    counts=st.lists(st.integers(2, 30), min_size=2, max_size=5),
+    size=st.integers(10, 40),
+    seed=st.integers(0, 9),
+)
+def test_partnered_batches__leave_nobody_alone(counts, size, seed):
+    labels = np.repeat(np.arange(len(counts)), counts)
+    batches = partnered_batches(labels, size, np.random.RandomState(seed))
+    assert sorted(np.concatenate(batches)) == list(range(len(labels)))
+    for batch in batches:
+        present = np.bincount(labels[batch], minlength=len(counts))
+        assert not (present == 1).any()
+
+
+def test_partnered_batches__spread_each_class_evenly():
+    labels = np.repeat([0, 1], [40, 20])
+    batches = partnered_batches(labels, 20, np.random.RandomState(0))
+    assert all(19 <= len(batch) <= 21 for batch in batches)
+
+
+def test_partnered_batches__too_small_for_the_classes_says_what_to_use():
+    with pytest.raises(InvalidInputError, match="batch_size >= 6"):
+        partnered_batches(np.repeat([0, 1, 2], 5), 4, np.random.RandomState(0))
+
+
+# Rows at random
+
+
+@pytest.mark.parametrize(("n", "n_picked"), [(10, 4), (4, 10), (5, 5)])
+def test_spread_rows__are_distinct_and_ascending_and_always_the_same(n, n_picked):
+    rows = spread_rows(n, n_picked)
+    assert len(rows) == min(n, n_picked)
+    assert rows.tolist() == sorted(set(rows.tolist()))
+    assert 0 <= rows.min() <= rows.max() < n
+    assert rows.tolist() == spread_rows(n, n_picked).tolist()
+
+
+def test_spread_rows__do_not_follow_the_order_of_a_file():
+    # Halves of a sorted file, or every other row, would be told apart from 1,000 rows at random.
+    rows = spread_rows(1000, 500)
+    assert 200 < (rows < 500).sum() < 300
+    assert 200 < (rows % 2 == 0).sum() < 300
+
+
+# Folds
 
 
 @settings(max_examples=60, deadline=None)
@@ -92,41 +153,48 @@ def test_assign_folds__one_group_cannot_be_held_out():
         assign_folds(np.arange(6) % 2, 3, np.random.RandomState(0), np.zeros(6, dtype=int))
 
 
-# Teams
+# Full model and fold models
 
 
-TEAMS = Teams(folds=np.array([2, 0, 1, 1, 0, 2, 2]), n_particles=5, n_per_fold=3)
+MODELS = FoldModels(folds=np.array([2, 0, 1, 1, 0, 2, 2]), n_particles=5, n_per_fold=3)
 
 
-def test_teams__rows_cover_all_particles_once():
-    assert (TEAMS.n_folds, TEAMS.n_total) == (3, 14)
-    assert TEAMS.slices[0] == TEAMS.full == slice(0, 5)
-    assert TEAMS.slices[1:] == [TEAMS.without(fold) for fold in range(3)]
-    rows = np.concatenate([np.arange(14)[team] for team in TEAMS.slices])
+def test_fold_models__rows_cover_all_particles_once():
+    assert (MODELS.n_folds, MODELS.n_total) == (3, 14)
+    assert MODELS.slices[0] == MODELS.full == slice(0, 5)
+    assert MODELS.slices[1:] == [MODELS.without(fold) for fold in range(3)]
+    rows = np.concatenate([np.arange(14)[model] for model in MODELS.slices])
     assert rows.tolist() == list(range(14))
-    assert [len(range(14)[team]) for team in TEAMS.slices] == [5, 3, 3, 3]
+    assert [len(range(14)[model]) for model in MODELS.slices] == [5, 3, 3, 3]
 
 
-def test_teams__see_all_but_their_own_fold():
-    sees = TEAMS.sees()
-    assert sees.shape == (4, 7)
-    assert sees[0].all()
+def test_fold_models__are_trained_on_all_but_their_own_fold():
+    trained_on = MODELS.trained_on()
+    assert trained_on.shape == (4, 7)
+    assert trained_on[0].all()
     for fold in range(3):
-        assert sees[1 + fold].tolist() == [other != fold for other in TEAMS.folds]
-    # Every example is hidden from one team.
-    assert ((~sees).sum(dim=0) == 1).all()
+        assert trained_on[1 + fold].tolist() == [other != fold for other in MODELS.folds]
+    # Every example is held out by one model.
+    assert ((~trained_on).sum(dim=0) == 1).all()
 
 
-def test_teams__of_particles_names_the_team_of_each():
-    teams = TEAMS.of_particles()
-    assert teams.shape == (14,)
-    for number, team in enumerate(TEAMS.slices):
-        assert (teams[team] == number).all()
+def test_fold_models__of_particles_names_the_model_of_each():
+    models = MODELS.of_particles()
+    assert models.shape == (14,)
+    for number, rows in enumerate(MODELS.slices):
+        assert (models[rows] == number).all()
 
 
-def test_teams__without_folds_there_is_one():
-    teams = Teams(folds=None, n_particles=5)
-    assert (teams.n_folds, teams.n_total, teams.slices) == (0, 5, [slice(0, 5)])
-    assert teams.of_particles().tolist() == [0, 0, 0, 0, 0]
+def test_fold_models__kinds_alternate_so_that_each_model_has_as_many_of_each():
+    models = FoldModels(folds=MODELS.folds, n_particles=6, n_per_fold=4, n_kinds=2)
+    for rows in models.slices:
+        assert models.kinds()[rows].tolist() == [0, 1] * (len(models.kinds()[rows]) // 2)
+    assert set(MODELS.kinds().tolist()) == {0}
+
+
+def test_fold_models__without_folds_there_is_the_full_model_only():
+    models = FoldModels(folds=None, n_particles=5)
+    assert (models.n_folds, models.n_total, models.slices) == (0, 5, [slice(0, 5)])
+    assert models.of_particles().tolist() == [0, 0, 0, 0, 0]
     with pytest.raises(ValueError, match="no folds"):
-        teams.sees()
+        models.trained_on()

@@ -353,7 +353,7 @@ def _identity(estimator: ParticleClassifier, plan: Plan) -> Mapping[str, str]:
         y=[examples.labels, examples.classes],
         groups=examples.groups,
         module=getattr(plan.network, "template", None),
-        particles=plan.particles,
+        random_state=plan.particles,  # which it decides; errors name the parameter
     )
 
 

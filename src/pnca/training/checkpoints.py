@@ -1,9 +1,8 @@
-"""Fits that survive the death of their process: all of a training's state, in a file, every few epochs.
+"""Checkpoints: the whole state of a training, written to a file every few epochs.
 
-A file is written under a temporary name and then renamed, so it is complete or absent. What has a state
-offers ``state()``, named tensors, and ``restore(state)``. One file is kept for each fit of a block until the
-block ends: in a block of several fits those already complete are then not trained again. At the end of the
-block nothing is left to do, and the files are removed.
+A file is written under a temporary name and then renamed, so it is complete or absent. Each part of the state
+has ``state()``, which returns named tensors, and ``restore(state)``. A block of several fits keeps one file
+for each until it ends, so that a run that is killed in a later fit does not train the earlier ones again.
 """
 
 import json
@@ -25,14 +24,14 @@ from pnca.training.shards import Shards
 if TYPE_CHECKING:
     from pnca.training.loop import Run
 
-#: Changes when what is in a file does.
+#: Version of the files; raise it when their content changes.
 _FORMAT = 2
 
 State = dict[str, Tensor]
 
 
 class HasState(Protocol):
-    """What a checkpoint can keep."""
+    """A part of the state that a checkpoint holds."""
 
     def state(self) -> Mapping[str, Tensor]:
         """All that decides what happens next, as named tensors."""
@@ -49,11 +48,11 @@ class Checkpoint:
     Parameters
     ----------
     path : Path
-        Its place; the first process reads and writes it.
+        The file; rank 0 reads and writes it.
     every : int
         Epochs between two writes.
     shards : Shards
-        Processes that share the fit.
+        Process group that shares the fit.
     """
 
     def __init__(self, path: Path, every: int, shards: Shards) -> None:
@@ -63,10 +62,10 @@ class Checkpoint:
         self._fingerprints: dict[str, str] = {}
         self._seed, self._epoch_written = 0, -1
         content = None
-        with shards.together(dict):  # a folder that cannot be read is an error in all processes
+        with shards.together(dict):  # a folder that cannot be read is an error on every rank
             if shards.is_first:
                 content = _read(path)
-        # Through the first process: machines need no disk in common.
+        # From rank 0: the machines need no disk in common.
         content = shards.broadcast(content)
         self._saved = None if content is None else _parse(content, path)
 
@@ -76,7 +75,7 @@ class Checkpoint:
         return self._seed
 
     def identify(self, describe: Callable[[], Mapping[str, str]]) -> None:
-        """Say what the fit is of, fingerprints by name; an error if the file is of another."""
+        """Take the fingerprints of the fit, by name; an error if the file is of another fit."""
         fingerprints = self._fingerprints = dict(describe())
         if self._saved is None:
             return
@@ -116,7 +115,7 @@ class Checkpoint:
             keeper.restore(
                 {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
             )
-        self._saved = None  # its memory
+        self._saved = None  # free its memory
         self._epoch_written = int(metadata["epoch"])
 
     def _write(self, epoch: int) -> None:
@@ -125,7 +124,7 @@ class Checkpoint:
         if epoch == self._epoch_written:
             return
         self._epoch_written = epoch
-        # In every process: the random streams of all are gathered.
+        # On every rank: the generators of all ranks are gathered.
         tensors = {
             f"{part}.{name}": tensor.detach().cpu().contiguous().clone()  # no two may share memory
             for part, keeper in self._parts.items()
@@ -214,13 +213,7 @@ def checkpoints(folder: str | Path, *, every: int = 10) -> Iterator[None]:
 
 
 class Values:
-    """A tensor as its own state.
-
-    Parameters
-    ----------
-    tensor : Tensor
-        It is written to when it is restored.
-    """
+    """A tensor as its own state, restored in place."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -236,19 +229,13 @@ class Values:
 
 
 class NumpyStream:
-    """The state of a numpy generator.
-
-    Parameters
-    ----------
-    rng : numpy.random.RandomState
-        Which.
-    """
+    """The state of a numpy generator, restored in place."""
 
     def __init__(self, rng: np.random.RandomState) -> None:
         self.rng = rng
 
     def state(self) -> State:
-        """As JSON in bytes, whichever generator it is."""
+        """The state as JSON in bytes, whatever the bit generator."""
         state: Any = self.rng.get_state(legacy=False)
         text = json.dumps(state, default=lambda array: array.tolist())
         return {"json": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
@@ -287,11 +274,11 @@ class TorchStreams:
                 self.generators["cuda"] = torch.cuda.default_generators[index]
 
     def state(self) -> State:
-        """One row for each rank."""
+        """State of each generator, one row for each rank."""
         return {name: self.shards.stack(each.get_state()) for name, each in self.generators.items()}
 
     def restore(self, state: State) -> None:
-        """Go back to a state; a rank that there was not before keeps its own."""
+        """Go back to a state; a rank that the saved group did not have keeps its own."""
         for name, generator in self.generators.items():
             rows = state.get(name, ())
             if self.shards.rank < len(rows):
@@ -300,7 +287,7 @@ class TorchStreams:
 
 
 def _read(path: Path) -> bytes | None:
-    """Bytes of a file, if it is there; what a killed process has half written beside it is removed."""
+    """Bytes of a file, None if it does not exist; removes what a killed process left half written."""
     make_folder(path.parent, "name another folder for the checkpoints")
     for unfinished in path.parent.glob(f".{path.name}.*.tmp"):
         unfinished.unlink(missing_ok=True)

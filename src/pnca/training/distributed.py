@@ -1,4 +1,4 @@
-"""Fits that are shared among processes or GPUs, which torchrun starts."""
+"""Fits shared by the processes, or GPUs, that torchrun starts."""
 
 import functools
 import gc
@@ -17,11 +17,9 @@ from torch.distributed.rendezvous import rendezvous
 from pnca.exceptions import InvalidInputError
 from pnca.training.shards import ONE_PROCESS, PROCESSES, ProcessShards, Shards
 
-#: What torchrun tells the processes it starts.
+#: Environment that torchrun sets for each process.
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-
-
-#: Blocks so far; every process counts the same.
+#: Number of the next block; equal on all ranks.
 _blocks = itertools.count()
 
 
@@ -29,25 +27,24 @@ _blocks = itertools.count()
 def distributed(*, timeout: float = 600.0) -> Iterator[Shards]:
     """Share the fits in this block among the processes that ``torchrun`` has started.
 
-    Every process runs the same script and calls ``fit`` with all examples (they may be memory-mapped) and
-    the same parameters. The rows of each batch are shared out, the particles are the same everywhere, and so
-    is the fitted model: that of a single process, up to rounding. With dropout or augmentation each process
-    draws its own, so results are then as good but not equal. Predictions are made where they are asked
-    for, by that process alone.
+    Every process, a *rank*, runs the same script and calls ``fit`` with all examples (they may be
+    memory-mapped) and the same parameters. Each rank computes a shard of the rows of every batch. Particles
+    and fitted model are the same on all ranks and, up to rounding, those of a single process. With dropout
+    or augmentation each rank draws its own, so that results are as good but not equal. Predictions are made
+    by the rank that calls for them, alone.
 
-    Processes talk through Gloo on CPUs and NCCL on GPUs; each takes the GPU of its number on its machine.
-    Where the script has called ``torch.distributed.init_process_group`` itself, its processes are taken as
-    they are, and stay so.
+    Ranks communicate through Gloo on CPUs and NCCL on GPUs, where each takes the GPU of its local rank. If
+    the script has called ``torch.distributed.init_process_group`` itself, that group is used and left open.
 
     Parameters
     ----------
     timeout : float
-        Seconds after which a process that waits for another gives up with an error.
+        Seconds after which a rank that waits for another raises an error.
 
     Yields
     ------
     Shards
-        ``rank`` and ``size``, and ``is_first``, by which one process prints and saves for all.
+        ``rank``, ``size`` (the world size) and ``is_first``: whether this rank should print and save.
 
     Examples
     --------
@@ -73,9 +70,9 @@ def distributed(*, timeout: float = 600.0) -> Iterator[Shards]:
     try:
         with _sharing() as shards:
             yield shards
-        dist.barrier()  # nobody leaves while another still talks
+        dist.barrier()  # no rank leaves while another still communicates
     finally:
-        # After an error too: the others then hear that this process is gone, and do not wait for it.
+        # After an error too: the other ranks then fail instead of waiting for this one.
         dist.destroy_process_group()
         gc.collect()  # Gloo's threads must end before the interpreter does
 
@@ -83,7 +80,7 @@ def distributed(*, timeout: float = 600.0) -> Iterator[Shards]:
 @contextmanager
 def _sharing() -> Iterator[Shards]:
     """Let the fits of a block be shared among the ranks of torch's process group."""
-    # One rank has nobody to talk to, and its kernel of a set with itself is half the work.
+    # A group of one would compute the kernel of a set with itself at twice the cost.
     shards = ProcessShards() if dist.get_world_size() > 1 else None
     token = PROCESSES.set(shards)
     try:
@@ -102,10 +99,10 @@ def _start(timeout: float) -> None:
                 "many (--nproc-per-node), or hide the GPUs (CUDA_VISIBLE_DEVICES=) to fit on the CPU."
             )
         torch.cuda.set_device(local_rank)
-    # Gloo beside NCCL: with device="cpu" a model of one and the same script stays on the CPU.
+    # Gloo beside NCCL: a model of the same script with device="cpu" stays on the CPU.
     backend = "cpu:gloo,cuda:nccl" if has_gpus else "gloo"
-    store, rank, size = _meeting_place()
-    # Under a name of its own: a second block would else find the addresses of the first, and wait there.
+    store, rank, size = _rendezvous()
+    # A prefix for each block: a second one would find the addresses of the first, and wait there.
     store = PrefixStore(f"pnca/{next(_blocks)}", store)
     dist.init_process_group(
         backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=timeout)
@@ -113,7 +110,7 @@ def _start(timeout: float) -> None:
 
 
 @functools.cache
-def _meeting_place() -> tuple[Any, int, int]:
-    """Where processes find each other, as torchrun's environment says; their own number, and how many."""
+def _rendezvous() -> tuple[Any, int, int]:
+    """Store through which the ranks find each other, this process's rank and the world size."""
     store, rank, size = next(iter(rendezvous("env://")))
     return store, rank, size

@@ -1,4 +1,4 @@
-"""Short names of long things: whether two fits have the same data and the same parameters."""
+"""Fingerprints: hashes that tell whether two fits have the same data and the same parameters."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from pnca import __version__
 
-#: Parameters that do not decide what is learnt; random_state does, and shows in the initial particles.
+#: Parameters that do not decide what is learnt, or do so through the initial particles and the network.
 _UNIMPORTANT = frozenset({"device", "random_state", "verbose", "module"})
 
 
 def fingerprint(value: Any) -> str:  # noqa: ANN401
-    """Name an array, a tensor or a plain value by its content.
+    """Hash an array, a tensor, a module or a plain value by its content.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def fingerprint(value: Any) -> str:  # noqa: ANN401
     Returns
     -------
     str
-        Sixteen letters and digits.
+        Sixteen hexadecimal digits.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def fingerprint(value: Any) -> str:  # noqa: ANN401
 
 
 def parameter_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Name the value of each parameter that decides what is learnt.
+    """Fingerprints of the parameters that decide what is learnt.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def parameter_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
     Returns
     -------
     dict
-        From names to fingerprints, without ``device``, ``verbose``, ``random_state`` and ``module``.
+        By name, without ``device``, ``verbose``, ``random_state`` and ``module``.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def parameter_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
 
 
 def fit_fingerprints(model: str, parameters: Mapping[str, Any], **parts: Any) -> dict[str, str]:  # noqa: ANN401
-    """Name what makes a fit this one and no other.
+    """Fingerprints of all that two equal fits have in common.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ def fit_fingerprints(model: str, parameters: Mapping[str, Any], **parts: Any) ->
     parameters : mapping
         From ``get_params``.
     **parts
-        Data, scale, module, initial particles: arrays, or lists of arrays.
+        What else decides the fit, such as data and initial particles: arrays, or lists of arrays.
 
     Returns
     -------
     dict
-        From names to fingerprints.
+        By name, which an error shows where two fits differ.
     """
     of_parts = {
         name: fingerprint([fingerprint(item) for item in part] if isinstance(part, list) else part)

@@ -1,4 +1,4 @@
-"""Steps on a CUDA GPU that are captured as CUDA graphs and replayed."""
+"""Training steps captured as CUDA graphs and replayed."""
 
 import threading
 from collections.abc import Callable, Hashable
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pnca.training.loop import SideStream, Step
 
-#: Kinds and sizes of steps that were taken eagerly on a GPU.
+#: Keys and batch sizes of steps that were taken eagerly on a GPU.
 _TAKEN: set[Hashable] = set()
 
 
@@ -19,12 +19,12 @@ class Graph(Protocol):
     """Captured work."""
 
     def replay(self) -> None:
-        """Do it once more."""
+        """Do the captured work."""
         ...
 
 
 class Graphs(SideStream, Protocol):
-    """What captures work and has a stream beside the main one."""
+    """Captures work, and has a stream beside the main one."""
 
     def capture(self, work: Callable[[], None]) -> Graph:
         """Capture what a function does, without doing it."""
@@ -32,20 +32,21 @@ class Graphs(SideStream, Protocol):
 
 
 class CapturedStep:
-    """A step that is captured at its second time and replayed from then on.
+    """A step that is captured the second time that it is taken, and replayed from then on.
 
-    The hundred small operations of a step then start without Python between them. Batches that differ
-    are copied into one buffer, from which the graph reads; each batch size has a graph of its own.
+    The hundred small operations of a step then start without Python between them. A graph reads the indices
+    of its batch from a buffer, into which those of the next batch are copied; each batch size has a graph of
+    its own. A batch that is repeated is prepared once, outside of the graph.
 
     Parameters
     ----------
     step : Step
-        What is captured.
+        Taken eagerly at first; then captured.
     graphs : Graphs
-        CUDA's, or a substitute in tests.
+        :class:`CudaGraphs`, or a substitute in tests.
     key : hashable
-        What decides which operations the step has. A step whose key this thread has met before, in
-        another fit, is captured at its first time.
+        Equal for steps of the same operations on the same shapes, and for no others. If this thread has
+        taken such a step in another fit, even the first is captured.
     """
 
     def __init__(self, step: Step, graphs: Graphs, key: Hashable) -> None:
@@ -70,7 +71,7 @@ class CapturedStep:
             self._met.add(n)
             self._batch = self.step.objective.prepare(self._on_device(indices))
             if (self._key, n) not in _TAKEN:
-                # Eagerly: what torch sets up at a first time must not become a part of the graph.
+                # Eagerly: what torch initialises in a first step must not become a part of the graph.
                 self.step.move(self._batch, n)
                 _TAKEN.add((self._key, n))
                 return
@@ -79,7 +80,7 @@ class CapturedStep:
         self._of_repeated.replay()
 
     def _replay_with(self, indices: np.ndarray) -> None:
-        """Take a step with another batch of a size that has been met."""
+        """Take a step with another batch of a size that was met before."""
         n = len(indices)
         if n not in self._of_size:
             buffer = self._on_device(indices).clone()
@@ -95,14 +96,14 @@ class CapturedStep:
 
 
 class CudaGraphs:
-    """Capture by CUDA, with all graphs in one memory pool.
+    """Captures on a CUDA GPU, with all graphs in one memory pool.
 
     Parameters
     ----------
     device : torch.device
         A CUDA GPU.
     generator : torch.Generator, optional
-        Source of randomness in the captured work besides torch's global generator.
+        Source of randomness in the captured work, besides torch's global generator.
     """
 
     def __init__(self, device: torch.device, generator: torch.Generator | None) -> None:
@@ -125,7 +126,7 @@ class CudaGraphs:
                 work()
             finally:
                 graph.capture_end()
-        # Held until the next one is there: with the last graph the pool's memory would go.
+        # Kept until the next one exists: the pool is freed together with its last graph.
         self._latest = graph
         return graph
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def progress_bar(description: str) -> "Wrapper":
-    """Show a bar with loss and accuracy while a training runs.
+    """Show epochs, loss and accuracy while a training runs.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Which rows of a batch a rank of a process group computes, and what the ranks send each other.
+"""A fit shared by the ranks of a process group: the rows that a rank computes, and what the ranks exchange.
 
-Every rank embeds its shard of the rows, gathers the embeddings of all, computes the loss of its own rows, and
-sums the gradients with the others. A fit in one process knows nothing of this.
+Every rank embeds its shard of a batch, gathers the embeddings of all ranks, computes the loss of its own
+rows, and sums the gradients over the ranks. A fit in one process uses none of this.
 """
 
 import signal
@@ -26,12 +26,12 @@ _TEXT_BYTES = 4096
 
 
 class Shards:
-    """One process, which has nobody to talk to; of several, see :class:`ProcessShards`.
+    """A group of one process, in which nothing is exchanged; see :class:`ProcessShards` for more.
 
     Attributes
     ----------
     rank : int
-        Number of this process, from zero.
+        Rank of this process, from zero.
     size : int
         World size.
     """
@@ -45,25 +45,25 @@ class Shards:
         return self.rank == 0
 
     def stack(self, tensor: Tensor) -> Tensor:
-        """All ranks' tensors of one shape (...): (size, ...)."""
+        """Gather tensors (...) of all ranks: (size, ...)."""
         return tensor[None]
 
     def exchange(self, text: str) -> list[str]:
-        """Send every rank a text, at most 4096 bytes of it; their texts in the order of the ranks."""
+        """Gather a text of each rank, at most 4096 bytes of it, in the order of the ranks."""
         return [text]
 
     def broadcast(self, content: bytes | None) -> bytes | None:
-        """Give every rank what the first has."""
+        """Send rank 0's bytes to every rank."""
         return content
 
     @contextmanager
     def together(self, describe: Callable[[], Mapping[str, str]]) -> Iterator[None]:
-        """Run the block in all ranks, and let all fail if one does or if they are at different work.
+        """Run the block on all ranks; all fail if one does, or if they differ in what they do.
 
         Parameters
         ----------
         describe : callable
-            Returns, after the block, what must be equal everywhere: short values by name.
+            Called after the block; returns short values by name, which must be equal on all ranks.
         """
         yield
 
@@ -87,17 +87,17 @@ class ProcessShards(Shards):
         self.device = torch.device("cuda" if is_nccl else "cpu")
 
     def own(self, rows: Tensor, dim: int = 0) -> Tensor:
-        """Shard of this rank, which may be empty, of the rows of a batch along a dimension."""
+        """Shard of this rank, which may be empty, of the rows along a dimension."""
         own = self.rows(rows.shape[dim])
         return rows.narrow(dim, own.start, own.stop - own.start)
 
     def rows(self, n: int) -> slice:
-        """Rows of this rank among the n rows of a batch; there may be none."""
-        share = self._share(n)
-        start = min(self.rank * share, n)
-        return slice(start, min(start + share, n))
+        """Rows of this rank's shard, which may be empty, among n."""
+        length = self._shard_length(n)
+        start = min(self.rank * length, n)
+        return slice(start, min(start + length, n))
 
-    def _share(self, n: int) -> int:
+    def _shard_length(self, n: int) -> int:
         return -(-n // self.size)
 
     def gather(self, own: Tensor, n: int) -> Tensor:
@@ -111,45 +111,45 @@ class ProcessShards(Shards):
         return tensor
 
     def follow_(self, tensor: Tensor) -> Tensor:
-        """Take the first rank's values, in place."""
-        # The source is a number among all processes, whatever the group.
+        """Overwrite a tensor with rank 0's values, in place."""
+        # The source is a global rank, whatever the group.
         source = 0 if self.group is None else dist.get_global_rank(self.group, 0)
         place = tensor if tensor.is_cuda else tensor.to(self.device)
         dist.broadcast(place, source, group=self.group)
         return tensor if place is tensor else tensor.copy_(place)
 
     def stack(self, tensor: Tensor) -> Tensor:
-        """All ranks' tensors of one shape (...): (size, ...)."""
+        """Gather tensors (...) of all ranks: (size, ...)."""
         own = tensor if tensor.is_cuda else tensor.to(self.device)
         stacked = own.new_empty(self.size * own.numel())
         dist.all_gather_into_tensor(stacked, own.contiguous().flatten(), group=self.group)
         return stacked.view(self.size, *tensor.shape).to(tensor.device)
 
     def exchange(self, text: str) -> list[str]:
-        """Send every rank a text; see :class:`Shards`."""
+        """Gather a text of each rank; see :class:`Shards`."""
         # Bytes, and not torch's exchange of objects, which are pickles.
-        room = text.encode()[:_TEXT_BYTES].ljust(_TEXT_BYTES)
-        texts = self.stack(torch.tensor(list(room), dtype=torch.uint8, device=self.device))
+        padded = text.encode()[:_TEXT_BYTES].ljust(_TEXT_BYTES)
+        texts = self.stack(torch.tensor(list(padded), dtype=torch.uint8, device=self.device))
         return [bytes(row.tolist()).decode(errors="ignore").rstrip() for row in texts]
 
     def broadcast(self, content: bytes | None) -> bytes | None:
-        """Give every rank what the first has."""
+        """Send rank 0's bytes to every rank."""
         length = -1 if content is None else len(content)
         length = int(self.follow_(torch.tensor([length], device=self.device)))
         if length < 0:
             return None
-        room = torch.empty(length, dtype=torch.uint8)
+        received = torch.empty(length, dtype=torch.uint8)
         if self.is_first and content is not None:
-            room = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-        return self.follow_(room.to(self.device)).cpu().numpy().tobytes()
+            received = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        return self.follow_(received.to(self.device)).cpu().numpy().tobytes()
 
     def seed(self, common: int) -> int:
-        """Seed of this rank's own random stream: far apart, and the first rank's is that of one process."""
+        """Seed of this rank's generator: the common one on rank 0, far from any fit's on the others."""
         return common + (self.rank << 40)
 
     @contextmanager
     def together(self, describe: Callable[[], Mapping[str, str]]) -> Iterator[None]:
-        """Run the block in all ranks, and let all fail if one does; see :class:`Shards`."""
+        """Run the block on all ranks, and let all fail if one does; see :class:`Shards`."""
         try:
             yield
             told = "\n".join(f"{name}={value}" for name, value in describe().items())
@@ -170,14 +170,14 @@ class ProcessShards(Shards):
     @contextmanager
     def around(self, run: "Run") -> Iterator[Callable[[], None]]:
         """Let Ctrl-C in one rank end the training in all, after the same epoch."""
-        # A rank that left its epoch half way would leave the others waiting for its rows.
+        # The other ranks would wait forever for the rows of one that left its epoch half way.
         signals: list[int] = []
 
         def remember(number: int, frame: FrameType | None) -> None:
             signals.append(number)
 
         def check() -> None:
-            # A signal that comes from here on is one of the next check: all must see the same sum.
+            # A signal that arrives from here on counts in the next check: all ranks must see the same sum.
             requested = torch.tensor([float(bool(signals))], device=self.device)
             if self.sum_(requested).item() > 0:
                 raise KeyboardInterrupt
@@ -192,33 +192,33 @@ class ProcessShards(Shards):
 
 
 class _Gather(torch.autograd.Function):
-    """Every rank gets the rows of all; the gradient of a row is summed over the ranks."""
+    """All-gather of shards, whose gradient is a reduce-scatter."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, n: int, shards: ProcessShards) -> Tensor:  # noqa: ANN401
         ctx.n_own, ctx.shards = own.shape[1], shards
         m, n_own, d = own.shape
-        # Rows first, so that shares lie one after the other and all that is missing is at the end.
-        room = own.new_zeros(shards._share(n), m, d)
-        room[:n_own] = own.transpose(0, 1)
-        return shards.stack(room).flatten(0, 1)[:n].transpose(0, 1).contiguous()
+        # Rows first, so that shards are contiguous and all padding is at the end.
+        padded = own.new_zeros(shards._shard_length(n), m, d)
+        padded[:n_own] = own.transpose(0, 1)
+        return shards.stack(padded).flatten(0, 1)[:n].transpose(0, 1).contiguous()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         shards: ProcessShards = ctx.shards
         m, n, d = grad.shape
-        if grad.device.type != "cuda":  # Gloo has no scattered sum
+        if grad.device.type != "cuda":  # Gloo has no reduce-scatter
             return shards.own(shards.sum_(grad.contiguous()), dim=1), None, None
-        share = shards._share(n)
-        room = grad.new_zeros(shards.size * share, m, d)
-        room[:n] = grad.transpose(0, 1)
-        summed = torch.empty_like(room[:share])
-        dist.reduce_scatter_tensor(summed, room, group=shards.group)
+        length = shards._shard_length(n)
+        padded = grad.new_zeros(shards.size * length, m, d)
+        padded[:n] = grad.transpose(0, 1)
+        summed = torch.empty_like(padded[:length])
+        dist.reduce_scatter_tensor(summed, padded, group=shards.group)
         return summed[: ctx.n_own].transpose(0, 1), None, None
 
 
-#: Where there is no process group.
+#: Stands for a process group where there is none.
 ONE_PROCESS = Shards()
 
 #: The process group that shares the fits of the caller's block; None in one process.

@@ -1,4 +1,4 @@
-"""What surrounds a fit if the caller asks for it: a process group that shares it, a checkpoint."""
+"""What may surround a fit: a process group that shares it, a checkpoint, a progress bar."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pnca.training.loop import Wrapper
     from pnca.training.shards import ProcessShards
 
-#: What makes a fit this one and no other: fingerprints by name.
+#: Returns the fingerprints of a fit by name: of its data, parameters and initial particles.
 Identity = Callable[[], Mapping[str, str]]
 
 
@@ -29,11 +29,11 @@ class Surroundings:
     checkpoint: "Checkpoint | None" = None
 
     def random_state(self, given: Any) -> np.random.RandomState:  # noqa: ANN401
-        """Source of everything random: the same in all ranks, and in a fit that is resumed."""
+        """Source of all randomness of a fit: the same on all ranks, and when a fit is resumed."""
         rng: np.random.RandomState = check_random_state(given)
         if self.shards is None and self.checkpoint is None:
             return rng
-        # Exchanged whatever random_state is: it may be None in one rank only, which is found out later.
+        # Exchanged whatever random_state is: it may be None on one rank only, which agreement() finds out.
         fresh = str(rng.randint(2**31) if given is None else 0)
         common = int((self.shards or ONE_PROCESS).exchange(fresh)[0])
         seed = common if self.checkpoint is None else self.checkpoint.seed(common)
@@ -41,12 +41,12 @@ class Surroundings:
 
     @contextmanager
     def agreement(self) -> Iterator[Callable[[Identity], None]]:
-        """Run the block in all ranks; an error if one fails, if they differ, or if the checkpoint does.
+        """Run the block on all ranks; an error if one fails, they differ, or the checkpoint is another's.
 
         Yields
         ------
         callable
-            To be given the fit's identity, a function of no arguments.
+            The block calls it with the fit's :data:`Identity`.
         """
         told: list[Identity] = []
         with nullcontext() if self.shards is None else self.shards.together(lambda: told[0]()):
@@ -55,7 +55,7 @@ class Surroundings:
             self.checkpoint.identify(told[0])
 
     def seed(self, common: int) -> int:
-        """Seed of this rank's dropout and augmentation: they must not repeat themselves in every shard."""
+        """Seed of this rank's dropout and augmentation, which must differ between shards."""
         return common if self.shards is None else self.shards.seed(common)
 
     def wrappers(self, caption: str | None) -> "list[Wrapper]":

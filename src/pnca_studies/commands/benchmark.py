@@ -50,8 +50,8 @@ def benchmark(
 ) -> None:
     """Compare PNCA with other classifiers on small data, in accuracy, calibration and caution.
 
-    Data sets: MNIST (with notMNIST as out-of-distribution inputs), chest X-rays with COVID-19 (with bones), and four
-    that come with scikit-learn. Those of which the files are missing are left out. Every model is measured
+    Data sets: MNIST (with notMNIST as out-of-distribution inputs), chest X-rays with COVID-19 (with bones),
+    and four that come with scikit-learn. Those of which the files are missing are left out. Every model is measured
     as it is and after temperature scaling. The document is about PNCA; without it among --models the fits
     are kept, and no document is written.
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from pnca.exceptions import InvalidInputError
-from pnca.training.devices import resolve_device
+from pnca.models.fitted import resolve_device
 
 
 def test_resolve_device__auto_takes_a_gpu_only_if_there_is_one():
