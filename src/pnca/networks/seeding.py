@@ -12,8 +12,6 @@ _CPU = torch.device("cpu")
 def seeded(seed: int, device: torch.device = _CPU) -> Iterator[None]:
     """Seed torch's global generators, of the CPU and of ``device``, and restore their states afterwards.
 
-    Examples
-    --------
     >>> with seeded(0):
     ...     first = torch.rand(1)
     >>> with seeded(0):
