@@ -56,8 +56,8 @@ def neighbour_scale(points: Tensor, groups: Tensor | None = None, every: int = 1
 
     .. math:: s = \mathrm{median}_i \min_{j:\, x_j \ne x_i} \|x_i - x_j\|^2
 
-    Copies of a point are not its neighbours, nor are points of its group (n,). The median is over every
-    so-many-th point: a few thousand suffice. It is one where all points coincide.
+    Copies of a point are not its neighbours, nor are points of its group (n,). The median is over one in
+    ``every`` points: a few thousand suffice. It is one where all points coincide.
 
     >>> neighbour_scale(torch.tensor([[0.0], [2.0], [2.0], [5.0]]))
     tensor(4.)
