@@ -18,6 +18,7 @@ from pnca.accelerated.masses import SMALLEST, fused_class_log_masses
 from pnca.accelerated.problem import InputFactor, MassProblem
 from pnca.accelerated.tiles import chunked_class_log_masses
 from pnca.maths.neighbours import LOG_ZERO
+from pnca.models import kernels
 
 CROSS = [slice(0, 3)]
 SHARED = [slice(0, 1), slice(1, 2), slice(2, 3)]
@@ -231,13 +232,13 @@ def test_class_log_masses__below_the_floor_are_computed_again_in_predictions_onl
     assert in_training[0, 1].max().item() == pytest.approx(math.log(SMALLEST))
 
 
-def test_is_worth_while__depends_on_the_pairs_of_all_answers(monkeypatch):
-    monkeypatch.setattr("pnca.accelerated.WORTH_WHILE", 1000)
-    cpu = torch.device("cpu")
-    assert not accelerated.is_worth_while(1, 31, cpu)
-    assert accelerated.is_worth_while(1, 32, cpu)
-    assert accelerated.is_worth_while(2, 31, cpu)
-    assert not accelerated.is_worth_while(2, 31, torch.device("cuda"))
+def test_holds_pairs__depends_on_the_pairs_of_all_members(monkeypatch):
+    monkeypatch.setattr(kernels, "TILED", 1000)
+    kernel, cpu = kernels.ExactKernel(bandwidth=1.0, is_shared=True), torch.device("cpu")
+    assert kernel.holds_pairs(1, 31, cpu)
+    assert not kernel.holds_pairs(1, 32, cpu)
+    assert not kernel.holds_pairs(2, 31, cpu)
+    assert kernel.holds_pairs(2, 31, torch.device("cuda"))
 
 
 def test_import__does_not_load_triton():

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from pnca.accelerated import features, layers, masses, stein
@@ -18,35 +17,13 @@ __all__ = [
     "class_log_masses",
     "feature_loss",
     "features",
-    "is_worth_while",
     "layers",
     "parameter_kernel",
     "stein",
 ]
 
-#: Pairs of points, over all ensemble members, from which tiles are faster than the whole kernel matrix, and
-#: smaller. Measured with benchmarks/cpu_masses.py: equal at 2 ** 18 or before, two to four times faster here.
-#: On a GPU a step with the whole matrix can be captured as a CUDA graph, which pays until it takes gigabytes.
-WORTH_WHILE, WORTH_WHILE_ON_GPU = 2**20, 2**26
-
 #: A prediction whose total mass is below this is computed again in log space.
 _TINY = 1e-20
-
-
-def is_worth_while(n_answers: int, n_points: int, device: torch.device) -> bool:
-    """Whether class masses should come from :func:`class_log_masses`, not from the whole kernel matrix.
-
-    Parameters
-    ----------
-    n_answers : int
-        Number of kernel matrices: one per ensemble member.
-    n_points : int
-        Number n of support points. The number of queries must not decide: a prediction would then depend on
-        what else is predicted.
-    device : torch.device
-        Device of the points.
-    """
-    return n_answers * n_points**2 > (WORTH_WHILE_ON_GPU if device.type == "cuda" else WORTH_WHILE)
 
 
 def class_log_masses(
@@ -63,23 +40,20 @@ def class_log_masses(
     groups: Tensor | None = None,
     input_factor: InputFactor | None = None,
 ) -> Tensor:
-    r"""Log kernel mass that each class receives, in memory linear in the number of points.
+    r"""Log kernel mass (answers, n_a, c) that each class receives, in memory linear in the number of points.
 
     .. math:: \log S_{ric} = \log \sum_{j:\, y_j = c} w_{rj} f_{ij} K^r_{ij}, \qquad
               K^r_{ij} = \frac{1}{m_r^2} \sum_{l, l' \in r} e^{-\|a_{li} - b_{l'j}\|^2 / h}
 
-    It equals :func:`pnca.maths.neighbours.class_log_masses` of the kernel matrix.
+    It equals :func:`pnca.maths.neighbours.class_log_masses` of the kernel matrix, with ``LOG_ZERO`` for a
+    class without support. Differentiable once in ``a`` and ``b``.
 
     Parameters
     ----------
-    a : Tensor of shape (m, n_a, d)
-        Embeddings :math:`a_{li}` of the queries.
-    b : Tensor of shape (m, n_b, d)
-        Embeddings :math:`b_{l'j}` of the support; may be ``a`` itself.
+    a, b : Tensor of shape (m, n_a, d) and (m, n_b, d)
+        Embeddings of the queries and of the support; ``b`` may be ``a`` itself.
     labels : Tensor of shape (n_b,)
-        Integer classes :math:`y_j` of the support.
-    n_classes : int
-        Number of classes :math:`c`.
+        Integer classes :math:`y_j` of the support, below ``n_classes``.
     bandwidth : float
         The bandwidth :math:`h`.
     answers : sequence of slice
@@ -97,13 +71,9 @@ def class_log_masses(
     input_factor : InputFactor, optional
         The factor :math:`f_{ij}`; one if absent.
 
-    Returns
-    -------
-    Tensor of shape (answers, n_a, c)
-        ``LOG_ZERO`` for a class without support. Differentiable once in ``a`` and ``b``.
-
     Examples
     --------
+    >>> import torch
     >>> z = torch.tensor([[[0.0], [1.0], [3.0]]])
     >>> class_log_masses(z[:, :1], z[:, 1:], torch.tensor([0, 1]), 2, 1.0, [slice(0, 1)])
     tensor([[[-1., -9.]]])

@@ -32,8 +32,6 @@ def power_of_two(n: int, least: int = 1) -> int:
 
     Tensor cores take sides from 16.
 
-    Examples
-    --------
     >>> power_of_two(10), power_of_two(16), power_of_two(3, least=16)
     (16, 16, 16)
     """

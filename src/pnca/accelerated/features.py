@@ -35,31 +35,12 @@ def feature_loss(
     background: float,
     log_prior: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    r"""Loss with the kernel that random features approximate, and how many points it classifies correctly.
+    """Loss () with the kernel that random features approximate, and how many points are classified correctly.
 
     It equals :func:`pnca.maths.pnca.pnca_loss` of the shares of
-    :func:`pnca.maths.features.log_approximate_kernel` plus ``log_factor``.
-
-    Parameters
-    ----------
-    embeddings : Tensor of shape (m, n, d)
-        Particles of the points.
-    frequencies : Tensor of shape (d, f)
-        See :func:`pnca.maths.features.orthogonal_frequencies`.
-    labels : Tensor of shape (n,)
-        Integer classes.
-    log_factor : Tensor of shape (n, n)
-        Log of a factor on the kernel of each pair; log 0 excludes the pair.
-    learns : Tensor of shape (n,)
-        Weights in the loss.
-    background, log_prior : float, and Tensor of shape (c,)
-        The background mass (zero in the paper) and its log class shares.
-
-    Returns
-    -------
-    loss : Tensor of shape ()
-        Differentiable once in ``embeddings``.
-    n_correct : Tensor of shape ()
+    :func:`pnca.maths.features.log_approximate_kernel` plus ``log_factor`` (n, n), where log 0 excludes a
+    pair, for embeddings (m, n, d), frequencies (d, f), ``labels`` (n,), weights ``learns`` (n,), and a
+    background mass (zero in the paper) with its log class shares (c,). Differentiable once in ``embeddings``.
     """
     tensors = (t.contiguous() for t in (frequencies, labels, log_factor, learns, log_prior))
     loss, n_correct = _FeatureLoss.apply(embeddings.contiguous(), background, *tensors)  # type: ignore[no-untyped-call]

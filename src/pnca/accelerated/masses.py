@@ -50,13 +50,10 @@ def can_be_fused(points: Tensor, n_classes: int) -> bool:
 
 
 def fused_class_log_masses(problem: MassProblem) -> Tensor:
-    """Log kernel mass that each class receives, at least ``log(SMALLEST)``.
+    """:func:`pnca.accelerated.class_log_masses` on a GPU, in float32 and at least ``log(SMALLEST)``.
 
     Programs add to the same sums in the order in which they end, so the last bit may differ from run to
     run; with ``torch.use_deterministic_algorithms`` it does not, and symmetry is not used.
-
-    See :func:`pnca.accelerated.class_log_masses` for the problem, here float32 on a CUDA device and of at
-    most 128 dimensions, and for the result (answers, n_a, c).
     """
     a, b, slots = problem.a, problem.b, Slots.of(problem)
     layout = Layout.of(problem, slots)

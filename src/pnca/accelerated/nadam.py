@@ -34,16 +34,9 @@ def nadam_step(
 ) -> None:
     """Take one step, in place; the host reads nothing, so that it can be captured in a CUDA graph.
 
-    Parameters
-    ----------
-    particles, gradients : Tensor of shape (m, p), float32
-        Parameters, and gradients before they are mixed.
-    mixing : Mixing
-        Of at most ``MOST_MIXED`` particles, if it mixes any.
-    mean, sq_mean, n_steps : Tensor of shape (m, p), (m, p) and ()
-        Moments of the gradients and the number of steps taken, updated like the particles.
-    coefficients : Tensor of shape (steps, 3)
-        See :func:`all_coefficients`.
+    The gradients (m, p) are not mixed yet; at most ``MOST_MIXED`` particles (m, p), float32, can be. Their
+    moments ``mean`` and ``sq_mean`` (m, p) and the number of steps taken, (), are updated like the particles.
+    The ``coefficients`` (steps, 3) are :func:`all_coefficients`.
     """
     from pnca.accelerated import _step_kernels
 

@@ -33,17 +33,10 @@ _Result = TypeVar("_Result")
 
 
 def chunked_class_log_masses(problem: MassProblem, max_pairs: int | None = None) -> Tensor:
-    """Log kernel mass that each class receives, without the kernel matrix in memory.
+    """:func:`pnca.accelerated.class_log_masses` (answers, n_a, c) without the kernel matrix in memory.
 
-    Parameters
-    ----------
-    problem : MassProblem
-        See :func:`pnca.accelerated.class_log_masses`, and there for the result (answers, n_a, c).
-    max_pairs : int, optional
-        Latent pairs held at once; it sets memory and speed, not the result.
+    ``max_pairs`` latent pairs are held at once; it sets memory and speed, not the result.
 
-    Examples
-    --------
     >>> z = torch.tensor([[[0.0], [1.0], [3.0]]])
     >>> problem = MassProblem(z[:, :1], z[:, 1:], torch.tensor([1, 1]), 2, 1.0, [slice(0, 1)])
     >>> chunked_class_log_masses(problem)

@@ -35,7 +35,7 @@ def fit_temperature(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
     log_probabilities : array-like of shape (n, c)
         Log class probabilities, or logits: rows need not be normalised. ``-inf`` counts as -100.
     labels : array-like of int, shape (n,)
-        Column numbers :math:`y_i` of the true classes.
+        Columns :math:`y_i` of the true classes.
 
     Examples
     --------
@@ -68,7 +68,6 @@ def apply_temperature(log_probabilities: ArrayLike, temperature: float) -> Float
     Returns
     -------
     ndarray of shape (n, c)
-        Normalised log-probabilities.
 
     Examples
     --------

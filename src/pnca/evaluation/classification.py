@@ -23,10 +23,8 @@ def accuracy(labels: ArrayLike, probabilities: ArrayLike) -> float:
 
     Parameters
     ----------
-    labels : array-like of int, shape (n,)
-        Column numbers :math:`y_i` of the true classes.
-    probabilities : array-like of shape (n, c)
-        Class probabilities :math:`p_{ik}`.
+    labels, probabilities : array-like of shape (n,) and (n, c)
+        Columns :math:`y_i` of the true classes, and class probabilities :math:`p_{ik}`.
 
     Examples
     --------
@@ -48,10 +46,8 @@ def balanced_accuracy(labels: ArrayLike, probabilities: ArrayLike) -> float:
 
     Parameters
     ----------
-    labels : array-like of int, shape (n,)
-        Column numbers :math:`y_i` of the true classes.
-    probabilities : array-like of shape (n, c)
-        Class probabilities :math:`p_{ik}`.
+    labels, probabilities : array-like of shape (n,) and (n, c)
+        Columns :math:`y_i` of the true classes, and class probabilities :math:`p_{ik}`.
 
     Examples
     --------
@@ -74,10 +70,9 @@ def negative_log_likelihood(labels: ArrayLike, probabilities: ArrayLike) -> floa
 
     Parameters
     ----------
-    labels : array-like of int, shape (n,)
-        Column numbers :math:`y_i` of the true classes.
-    probabilities : array-like of shape (n, c)
-        Class probabilities :math:`p_{ik}`; rounding in the row sums is divided out.
+    labels, probabilities : array-like of shape (n,) and (n, c)
+        Columns :math:`y_i` of the true classes, and class probabilities :math:`p_{ik}`; rounding in the row
+        sums is divided out.
 
     Examples
     --------
@@ -100,10 +95,8 @@ def brier_score(labels: ArrayLike, probabilities: ArrayLike) -> float:
 
     Parameters
     ----------
-    labels : array-like of int, shape (n,)
-        Column numbers :math:`y_i` of the true classes.
-    probabilities : array-like of shape (n, c)
-        Class probabilities :math:`p_{ik}`.
+    labels, probabilities : array-like of shape (n,) and (n, c)
+        Columns :math:`y_i` of the true classes, and class probabilities :math:`p_{ik}`.
 
     Examples
     --------
@@ -122,15 +115,13 @@ def expected_calibration_error(labels: ArrayLike, probabilities: ArrayLike, n_bi
     .. math:: \sum_b \frac{|B_b|}{n} \left| \operatorname{acc}(B_b) - \operatorname{conf}(B_b) \right|, \qquad
               B_b = \left\{ i : \tfrac{b - 1}{n_{bins}} < \max_k p_{ik} \le \tfrac{b}{n_{bins}} \right\}
 
-    Bins are closed on the right, so a confidence of exactly one falls in the last bin; a confidence of
-    zero would fall in the first. Between 0 and 1; smaller is better. Few examples bias it upwards.
+    Bins are closed on the right, so a confidence of exactly one falls in the last bin. Between 0 and 1;
+    smaller is better. Few examples bias it upwards.
 
     Parameters
     ----------
-    labels : array-like of int, shape (n,)
-        Column numbers :math:`y_i` of the true classes.
-    probabilities : array-like of shape (n, c)
-        Class probabilities :math:`p_{ik}`.
+    labels, probabilities : array-like of shape (n,) and (n, c)
+        Columns :math:`y_i` of the true classes, and class probabilities :math:`p_{ik}`.
     n_bins : int, default=15
         Number of bins :math:`n_{bins}`.
 

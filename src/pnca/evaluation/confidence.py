@@ -26,10 +26,8 @@ class ConfidenceCurve:
 
     Attributes
     ----------
-    thresholds : ndarray of shape (t,)
-        Confidence levels, in the order asked for.
-    values : ndarray of shape (t,)
-        The quantity at each threshold.
+    thresholds, values : ndarray of shape (t,)
+        Confidence levels, in the order asked for, and the quantity at each.
 
     Examples
     --------
@@ -54,10 +52,8 @@ def accuracy_vs_confidence(
 
     Parameters
     ----------
-    labels : array-like of int, shape (n,)
-        Column numbers :math:`y_i` of the true classes.
-    probabilities : array-like of shape (n, c)
-        Class probabilities :math:`p_{ik}`.
+    labels, probabilities : array-like of shape (n,) and (n, c)
+        Columns :math:`y_i` of the true classes, and class probabilities :math:`p_{ik}`.
     thresholds : array-like of shape (t,), optional
         Confidence levels :math:`\tau`; by default 0, 0.05, ..., 1.
 

@@ -22,10 +22,8 @@ def ood_auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
 
     Parameters
     ----------
-    scores_in : array-like of shape (n_in,)
-        Scores of in-distribution examples; larger means further out of distribution.
-    scores_out : array-like of shape (n_out,)
-        Scores of out-of-distribution examples, on the same scale.
+    scores_in, scores_out : array-like of shape (n_in,) and (n_out,)
+        Scores of in-distribution and of out-of-distribution examples; larger means further out.
 
     Examples
     --------
@@ -46,10 +44,8 @@ def ood_aupr(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
 
     Parameters
     ----------
-    scores_in : array-like of shape (n_in,)
-        Scores of in-distribution examples; larger means further out of distribution.
-    scores_out : array-like of shape (n_out,)
-        Scores of out-of-distribution examples, on the same scale.
+    scores_in, scores_out : array-like of shape (n_in,) and (n_out,)
+        Scores of in-distribution and of out-of-distribution examples; larger means further out.
 
     Examples
     --------
@@ -69,10 +65,8 @@ def ood_fpr95(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
 
     Parameters
     ----------
-    scores_in : array-like of shape (n_in,)
-        Scores of in-distribution examples; larger means further out of distribution.
-    scores_out : array-like of shape (n_out,)
-        Scores of out-of-distribution examples, on the same scale.
+    scores_in, scores_out : array-like of shape (n_in,) and (n_out,)
+        Scores of in-distribution and of out-of-distribution examples; larger means further out.
 
     Examples
     --------

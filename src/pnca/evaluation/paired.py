@@ -18,7 +18,7 @@ def paired_interval(
     ----------
     a, b : ndarray of shape (r,)
         Values on the same draws.
-    level : float
+    level : float, default=0.95
         Confidence level, in (0, 1).
 
     Examples
@@ -45,12 +45,10 @@ def bootstrap_interval(
     ----------
     differences : array-like of shape (r,)
         One per draw; NaN are left out.
-    level : float
+    level : float, default=0.95
         Share of the resampled means inside the interval.
-    n_resamples : int
-        Number of resamples with replacement, each of size r.
-    seed : int
-        Seed of the resampling.
+    n_resamples, seed : int
+        Number of resamples with replacement, each of size r, and the seed of their generator.
 
     Examples
     --------

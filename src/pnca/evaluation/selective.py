@@ -1,9 +1,10 @@
 """Selective classification: the error rate when the least confident predictions are declined.
 
 Coverage is the share of predictions kept, the most confident first; selective risk is the error rate among
-those kept. Predictions of equal confidence have no order of their own, so every number here uses the expected
-count of errors over all orders of tied predictions: within a tied group errors accrue linearly.
-Only the order of the confidences matters; they need not be probabilities.
+those kept. In the equations :math:`e_k` is the number of errors among the k most confident of n predictions.
+Predictions of equal confidence have no order of their own, so it is the expected number over all orders of
+tied predictions: within a tied group errors accrue linearly. Only the order of the confidences matters; they
+need not be probabilities.
 """
 
 import numpy as np
@@ -27,10 +28,8 @@ def aurc(correct: ArrayLike, confidence: ArrayLike) -> float:
 
     Parameters
     ----------
-    correct : array-like of bool, shape (n,)
-        Whether each prediction was right.
-    confidence : array-like of shape (n,)
-        Larger means surer.
+    correct, confidence : array-like of shape (n,)
+        Whether each prediction was right, and how sure it was.
 
     Examples
     --------
@@ -45,16 +44,14 @@ def augrc(correct: ArrayLike, confidence: ArrayLike) -> float:
 
     .. math:: \frac{1}{n} \sum_{k=1}^n \frac{e_k}{n}
 
-    with :math:`e_k` the expected number of errors among the k most confident predictions. The generalised
-    risk is the share of all predictions that are both kept and wrong; unlike :func:`aurc` it does not give
-    the few most confident predictions most of the weight. Between 0 and (n + 1) / 2n; smaller is better.
+    The generalised risk is the share of all predictions that are both kept and wrong; unlike :func:`aurc`,
+    which has the same :math:`e_k`, it does not give the few most confident predictions most of the weight.
+    Between 0 and (n + 1) / 2n; smaller is better.
 
     Parameters
     ----------
-    correct : array-like of bool, shape (n,)
-        Whether each prediction was right.
-    confidence : array-like of shape (n,)
-        Larger means surer.
+    correct, confidence : array-like of shape (n,)
+        Whether each prediction was right, and how sure it was.
 
     Examples
     --------
@@ -74,10 +71,8 @@ def risk_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: float 
 
     Parameters
     ----------
-    correct : array-like of bool, shape (n,)
-        Whether each prediction was right.
-    confidence : array-like of shape (n,)
-        Larger means surer.
+    correct, confidence : array-like of shape (n,)
+        Whether each prediction was right, and how sure it was.
     coverage : float in (0, 1], default=0.8
         Share of the predictions to keep.
 
@@ -102,10 +97,8 @@ def coverage_at_risk(correct: ArrayLike, confidence: ArrayLike, risk: float = 0.
 
     Parameters
     ----------
-    correct : array-like of bool, shape (n,)
-        Whether each prediction was right.
-    confidence : array-like of shape (n,)
-        Larger means surer.
+    correct, confidence : array-like of shape (n,)
+        Whether each prediction was right, and how sure it was.
     risk : float in [0, 1], default=0.05
         Error rate to stay within.
 

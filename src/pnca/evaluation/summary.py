@@ -21,16 +21,13 @@ def summarise(labels: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
 
     Parameters
     ----------
-    labels : array-like of int, shape (n,)
-        Column numbers :math:`y_i` of the true classes.
-    probabilities : array-like of shape (n, c)
-        Class probabilities :math:`p_{ik}`.
+    labels, probabilities : array-like of shape (n,) and (n, c)
+        Columns :math:`y_i` of the true classes, and class probabilities :math:`p_{ik}`.
 
     Examples
     --------
-    >>> scores = summarise([0, 1], [[1.0, 0.0], [0.5, 0.5]])
-    >>> scores["accuracy"], scores["brier"], scores["mean_confidence"]
-    (0.5, 0.25, 0.75)
+    >>> summarise([0, 1], [[1.0, 0.0], [0.5, 0.5]])["mean_confidence"]
+    0.75
     """
     true, proba = check_labels_and_probabilities(labels, probabilities)
     correct, confidence = proba.argmax(axis=1) == true, proba.max(axis=1)

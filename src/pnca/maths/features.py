@@ -14,25 +14,11 @@ FLOOR = 1e-12
 def orthogonal_frequencies(
     n_components: int, n_blocks: int, bandwidth: float, generator: torch.Generator
 ) -> Tensor:
-    r"""Frequencies whose cosines and sines average to the latent kernel.
+    r"""Frequencies (d, n_blocks * d), float64, whose cosines and sines average to the latent kernel.
 
-    Each block is a random rotation whose rows get the lengths of Gaussian vectors (Yu et al., 2016), scaled
-    by :math:`\sqrt{2 / h}`, the spectral density of :math:`\exp(-\|\delta\|^2 / h)`.
-
-    Parameters
-    ----------
-    n_components : int
-        The latent dimension :math:`d`.
-    n_blocks : int
-        Number of orthogonal blocks of d frequencies; ten in the paper.
-    bandwidth : float
-        The bandwidth :math:`h`.
-    generator : torch.Generator
-        Source of randomness, on the CPU.
-
-    Returns
-    -------
-    Tensor of shape (d, n_blocks * d), float64
+    Each block is a random rotation whose d rows get the lengths of Gaussian vectors (Yu et al., 2016), scaled
+    by :math:`\sqrt{2 / h}`, the spectral density of :math:`\exp(-\|\delta\|^2 / h)`. The paper has ten
+    blocks. The generator is one of the CPU.
     """
     d = n_components
     gaussian = torch.randn(n_blocks, d, d, generator=generator, dtype=torch.float64)
@@ -45,26 +31,15 @@ def orthogonal_frequencies(
 
 
 def mean_random_features(embeddings: Tensor, frequencies: Tensor) -> Tensor:
-    r"""Mean features over particles, whose inner products approximate the expected kernel.
+    r"""Mean features (n, 2 f) over particles (m, n, d), whose inner products approximate the expected kernel.
 
     .. math:: \bar\phi_i = \frac{1}{m} \sum_l \phi(z_{il}), \quad
               \phi(z) = \frac{1}{\sqrt{f}} [\cos(z \Omega), \sin(z \Omega)], \quad
               \phi(z) \cdot \phi(z') \approx k(z, z')
 
-    Parameters
-    ----------
-    embeddings : Tensor of shape (m, n, d)
-        Particles :math:`z_{il}` of the points.
-    frequencies : Tensor of shape (d, f)
-        The matrix :math:`\Omega`; see :func:`orthogonal_frequencies`.
+    with the ``frequencies`` :math:`\Omega` (d, f) of :func:`orthogonal_frequencies`. They are of length one
+    with one particle, and differentiable once in ``embeddings``.
 
-    Returns
-    -------
-    Tensor of shape (n, 2 f)
-        Of length one with one particle. Differentiable once in ``embeddings``.
-
-    Examples
-    --------
     >>> mean_random_features(torch.zeros(1, 1, 2), torch.ones(2, 1))
     tensor([[1., 0.]])
     """
@@ -96,20 +71,10 @@ class _MeanFeatures(torch.autograd.Function):
 def log_approximate_kernel(a: Tensor, b: Tensor, frequencies: Tensor) -> Tensor:
     r"""Log of the paper's approximation of the expected kernel, linear in the number of particles.
 
-    .. math:: K_{ij} \approx \mathrm{ReLU}(\bar\phi_i \cdot \bar\phi_j), \quad
-              \bar\phi_i = \frac{1}{m} \sum_l \phi(z_{il})
+    .. math:: K_{ij} \approx \mathrm{ReLU}(\bar\phi_i \cdot \bar\phi_j)
 
-    Parameters
-    ----------
-    a, b : Tensor of shape (m, n_a, d) and (m', n_b, d)
-        Particles of the first and of the second points.
-    frequencies : Tensor of shape (d, f)
-        See :func:`orthogonal_frequencies`.
-
-    Returns
-    -------
-    Tensor of shape (n_a, n_b)
-        At least ``log(FLOOR)``.
+    from particles (m, n_a, d) and (m', n_b, d) to (n_a, n_b), at least ``log(FLOOR)``; see
+    :func:`mean_random_features`.
     """
     with torch.autocast(a.device.type, enabled=False):
         mean_a = mean_random_features(a, frequencies)  # (n_a, 2 f)

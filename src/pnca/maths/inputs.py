@@ -40,12 +40,10 @@ class Scaler:
 
 
 def column_scale(inputs: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Centre (p,) and divisor (p,) of each column of inputs (n, p), for tables of mixed units.
+    """Centre (p,) and divisor (p,) of each column of inputs (n, p), for tables of mixed units.
 
     The divisor is three standard deviations, or one for a constant column.
 
-    Examples
-    --------
     >>> column_scale(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
     (tensor([1., 5.]), tensor([3., 1.]))
     """
@@ -56,20 +54,12 @@ def column_scale(inputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def common_scale(inputs: Tensor, *, same_centre: bool = False) -> tuple[Tensor, Tensor]:
-    r"""Centre (p,) and one divisor (p,) for all columns, for pixels, spectra and features of one unit.
+    """Centre (p,) and one divisor (p,) for all columns of inputs (n, p), as of pixels or spectra.
 
     Columns are centred, unless most numbers are zero: zero is then the background and stays. The divisor is
-    three times the root mean square of the centred inputs, or one if they are constant.
+    three times the root mean square of the centred inputs, or one if they are constant. Images have the
+    ``same_centre`` in all columns, since augmentation shifts their pixels.
 
-    Parameters
-    ----------
-    inputs : Tensor of shape (n, p)
-        Training inputs.
-    same_centre : bool
-        One centre for all columns, for images: augmentation shifts their pixels.
-
-    Examples
-    --------
     >>> common_scale(torch.tensor([[0.0, 0.0], [0.0, 2.0]]))
     (tensor([0., 0.]), tensor([3., 3.]))
     """
@@ -90,25 +80,9 @@ def neighbour_loss(
     .. math:: \min_\lambda \; -\frac{1}{n} \sum_i \log p_{i y_i}, \quad
               K_{ij} = \exp\left(\lambda (1 - \|x_i - x_j\|^2 / s)\right)
 
-    with :math:`s` the :func:`pnca.maths.kernels.neighbour_scale`. It compares ways to scale the inputs.
+    with :math:`s` the :func:`pnca.maths.kernels.neighbour_scale`. It compares ways to scale the inputs (n, p)
+    of classes ``labels`` (n,). Points of one group (n,) are not each other's neighbours.
 
-    Parameters
-    ----------
-    inputs, labels : Tensor of shape (n, p) and (n,)
-        Scaled inputs :math:`x_i` and their classes, below ``n_classes``.
-    n_classes : int
-        Number of classes.
-    background : float
-        The background mass.
-    groups : Tensor of shape (n,), optional
-        Points of one group are not each other's neighbours.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
     >>> inputs = torch.tensor([[0.0], [1.0], [9.0], [10.0]])
     >>> apart, mixed = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])
     >>> neighbour_loss(inputs, apart, 2, 0.1) < neighbour_loss(inputs, mixed, 2, 0.1)
@@ -133,10 +107,7 @@ class InputFactor:
 
     @classmethod
     def fit(cls, inputs: Tensor, groups: Tensor | None, weight: float | None, every: int = 1) -> InputFactor:
-        """Measure scaled inputs (n, ...); without a given weight it follows from their distances.
-
-        Of many inputs every so-manieth is enough.
-        """
+        """Measure one in ``every`` scaled inputs (n, ...); a weight that is not given follows from them."""
         points = inputs.flatten(start_dim=1).double()
         scale = neighbour_scale(points, groups, every=every)
         found = float(input_factor_weight(points[::every], scale)) if weight is None else weight
@@ -162,7 +133,7 @@ class Novelty:
     def fit(cls, inputs: Tensor, rows: Tensor, folds: Tensor) -> tuple[Novelty, Tensor]:
         """Find the plane through some rows of the inputs (n, ...), of which these are the folds.
 
-        Returns the factor, its depth still zero, and the log residual of each input (n,), itself held out.
+        Returns the factor, its depth still zero, and the log residual (n,) of each input, itself held out.
         """
         inputs = inputs.flatten(start_dim=1)
         points = inputs[rows].double()
@@ -199,21 +170,8 @@ class Plane(NamedTuple):
 
 
 def plane_through(points: Tensor, share: float = SHARE) -> Plane:
-    """Principal subspace of training inputs.
+    """Principal subspace of inputs (n, p): directions that carry this share of the variance, but not all p.
 
-    Parameters
-    ----------
-    points : Tensor of shape (n, p)
-        Training inputs.
-    share : float
-        Keep as many directions as carry this share of the variance, but leave out at least one.
-
-    Returns
-    -------
-    Plane
-
-    Examples
-    --------
     >>> plane_through(torch.tensor([[0.0, 0.0], [3.0, 0.1], [6.0, 0.0]])).directions.abs().round()
     tensor([[1., 0.]])
     """
@@ -234,10 +192,7 @@ def log_residuals(points: Tensor, plane: Plane) -> Tensor:
     with :math:`\mu` the centre, :math:`V` the directions and :math:`\epsilon` the noise of the plane, so that
     a point in the plane has a finite value too.
 
-    Examples
-    --------
-    >>> plane = Plane(torch.zeros(2), torch.tensor([[1.0, 0.0]]), noise=0.0)
-    >>> log_residuals(torch.tensor([[7.0, 1.0]]), plane)
+    >>> log_residuals(torch.tensor([[7.0, 1.0]]), Plane(torch.zeros(2), torch.tensor([[1.0, 0.0]]), 0.0))
     tensor([0.])
     """
     centred = points - plane.centre
@@ -247,21 +202,8 @@ def log_residuals(points: Tensor, plane: Plane) -> Tensor:
 
 
 def held_out_log_residuals(points: Tensor, folds: Tensor) -> Tensor:
-    """Log residual of each input from the plane through those of other folds.
+    """Log residual (n,) of each input (n, p) from the plane through the inputs of the other ``folds`` (n,).
 
-    Parameters
-    ----------
-    points : Tensor of shape (n, p)
-        Training inputs.
-    folds : Tensor of shape (n,)
-        Fold of each; at least two folds.
-
-    Returns
-    -------
-    Tensor of shape (n,)
-
-    Examples
-    --------
     >>> square = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]])
     >>> held_out_log_residuals(square, torch.tensor([0, 0, 1, 1])).exp().round()
     tensor([4., 4., 4., 4.])
@@ -278,8 +220,6 @@ def typical_log_residual(held_out: Tensor) -> tuple[Tensor, Tensor]:
 
     The spread is at least .1: equal residuals tell nothing of the next one's rounding.
 
-    Examples
-    --------
     >>> typical_log_residual(torch.zeros(5))
     (tensor(0.), tensor(0.1000))
     """
@@ -292,39 +232,20 @@ def novelty_depth(typical_mass: float, background: float) -> float:
     r"""Fall of a typical mass :math:`S` in log space at which the background mass :math:`\alpha` equals it.
 
     .. math:: D = \max(0, \log S - \log \alpha)
-
-    Examples
-    --------
-    >>> novelty_depth(1.0, 0.5) == math.log(2)
-    True
     """
     return max(0.0, math.log(typical_mass) - math.log(background))
 
 
 def log_familiarity(log_residual: Tensor, typical: float, spread: float, depth: float) -> Tensor:
-    r"""Log of the factor by which an unusual residual shrinks the kernel mass of an input.
+    r"""Log of the factor (n,) by which an unusual residual shrinks the kernel mass of an input.
 
     .. math:: \log F(x) = -D \max\left(0, \frac{z(x) - z_0}{z_1 - z_0}\right)^2, \quad
               z(x) = \frac{\log r(x) - \tau}{\sigma}
 
-    with :math:`z_0` = 1 and :math:`z_1` = 3.5. It is one for inputs like those of the training, and
-    :math:`e^{-D}` at :math:`z_1`.
+    with :math:`z_0` = 1, :math:`z_1` = 3.5, the :func:`log_residuals` :math:`\log r` (n,), :math:`\tau` and
+    :math:`\sigma` from :func:`typical_log_residual`, and the :func:`novelty_depth` :math:`D`. It is one for
+    inputs like those of the training, and :math:`e^{-D}` at :math:`z_1`.
 
-    Parameters
-    ----------
-    log_residual : Tensor of shape (n,)
-        :math:`\log r(x)`; see :func:`log_residuals`.
-    typical, spread : float
-        :math:`\tau` and :math:`\sigma`; see :func:`typical_log_residual`.
-    depth : float
-        :math:`D`; see :func:`novelty_depth`.
-
-    Returns
-    -------
-    Tensor of shape (n,)
-
-    Examples
-    --------
     >>> log_familiarity(torch.tensor([1.0, 3.5, 6.0]), typical=0.0, spread=1.0, depth=5.0)
     tensor([ -0.,  -5., -20.])
     """

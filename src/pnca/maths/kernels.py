@@ -17,25 +17,13 @@ INPUT_DECAY, FEW_COLUMNS = 8.0, 25
 
 
 def sq_distances(a: Tensor, b: Tensor) -> Tensor:
-    r"""Squared distances between two sets of points.
+    r"""Squared distances (..., n_a, n_b) between points (..., n_a, d) and (..., n_b, d), never negative.
 
     .. math:: D_{ij} = \|a_i - b_j\|^2 = \|a_i\|^2 + \|b_j\|^2 - 2\, a_i \cdot b_j
 
     One matrix product instead of a difference tensor; no square root, whose gradient at zero is NaN. Both
     sets are first centred on the mean of ``b``: a shared offset would cancel only up to rounding.
 
-    Parameters
-    ----------
-    a, b : Tensor of shape (..., n_a, d) and (..., n_b, d)
-        The points :math:`a_i` and :math:`b_j`.
-
-    Returns
-    -------
-    Tensor of shape (..., n_a, n_b)
-        Never negative.
-
-    Examples
-    --------
     >>> sq_distances(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
     tensor([[25.,  0.]])
     """
@@ -53,23 +41,10 @@ def sq_distances(a: Tensor, b: Tensor) -> Tensor:
 
 
 def log_latent_kernel(a: Tensor, b: Tensor, bandwidth: float) -> Tensor:
-    r"""Log of the squared-exponential kernel between latent points.
+    r"""Log of the squared-exponential kernel between latent points; shapes as in :func:`sq_distances`.
 
     .. math:: \log k(a_i, b_j) = -\|a_i - b_j\|^2 / h
 
-    Parameters
-    ----------
-    a, b : Tensor of shape (..., n_a, d) and (..., n_b, d)
-        The points :math:`a_i` and :math:`b_j`.
-    bandwidth : float
-        The bandwidth :math:`h`; it divides the squared distance.
-
-    Returns
-    -------
-    Tensor of shape (..., n_a, n_b)
-
-    Examples
-    --------
     >>> log_latent_kernel(torch.tensor([[0.0]]), torch.tensor([[2.0]]), bandwidth=4.0)
     tensor([[-1.]])
     """
@@ -77,26 +52,13 @@ def log_latent_kernel(a: Tensor, b: Tensor, bandwidth: float) -> Tensor:
 
 
 def neighbour_scale(points: Tensor, groups: Tensor | None = None, every: int = 1) -> Tensor:
-    r"""Median squared distance from a point to the nearest other one: the scale of a data set.
+    r"""Median squared distance () from a point to the nearest other one: the scale of a data set (n, p).
 
     .. math:: s = \mathrm{median}_i \min_{j:\, x_j \ne x_i} \|x_i - x_j\|^2
 
-    Parameters
-    ----------
-    points : Tensor of shape (n, p)
-        The points :math:`x_i`; copies of a point are not its neighbours.
-    groups : Tensor of shape (n,), optional
-        Points of one group are not each other's neighbours either.
-    every : int
-        Take the median over every so-many-th point: a few thousand suffice.
+    Copies of a point are not its neighbours, nor are points of its group (n,). The median is over one in
+    ``every`` points: a few thousand suffice. It is one where all points coincide.
 
-    Returns
-    -------
-    Tensor of shape ()
-        One where all points coincide.
-
-    Examples
-    --------
     >>> neighbour_scale(torch.tensor([[0.0], [2.0], [2.0], [5.0]]))
     tensor(4.)
     """
@@ -115,32 +77,15 @@ def neighbour_scale(points: Tensor, groups: Tensor | None = None, every: int = 1
 
 
 def input_factor_weight(points: Tensor, scale: Tensor) -> Tensor:
-    r"""Weight of the input factor that lets it fall by the width of the data.
+    r"""Weight () of the input factor that lets it fall by the width of the data (n, p).
 
     .. math:: \lambda = \frac{8\, p}{p + 25} \cdot \frac{s}{\mathrm{median}_{i < j} \|x_i - x_j\|^2}
 
-    The factor is one between neighbours and small at the median distance between two points, whatever
-    the number of points. It is steeper with more columns, of which an embedding of a few dimensions loses
-    more. It follows from the geometry alone: the likelihood of in-distribution points, by which other
-    settings are chosen, says nothing about out-of-distribution ones.
-
-    Parameters
-    ----------
-    points : Tensor of shape (n, p)
-        The points :math:`x_i`; the weight is one where all coincide.
-    scale : Tensor of shape ()
-        Their scale :math:`s`; see :func:`neighbour_scale`.
-
-    Returns
-    -------
-    Tensor of shape ()
-
-    Examples
-    --------
-    >>> points = torch.zeros(3, 25)
-    >>> points[:, 0] = torch.tensor([0.0, 1.0, 3.0])
-    >>> input_factor_weight(points, neighbour_scale(points))
-    tensor(1.)
+    with :math:`s` the :func:`neighbour_scale`; one where all points coincide. The factor is one between
+    neighbours and small at the median distance between two points, whatever the number of points. It is
+    steeper with more columns, of which an embedding of a few dimensions loses more. It follows from the
+    geometry alone: the likelihood of in-distribution points, by which other settings are chosen, says nothing
+    about out-of-distribution ones.
     """
     row, column = torch.triu_indices(len(points), len(points), offset=1, device=points.device)
     width = sq_distances(points, points)[row, column].median()
@@ -157,26 +102,14 @@ def _rounding(points: Tensor) -> Tensor:
 def log_input_factor(a: Tensor, b: Tensor, scale: Tensor | float, weight: float) -> Tensor:
     r"""Log of the factor by which distance between inputs shrinks their kernel.
 
+    From (..., n_a, p) and (n_b, p) to (..., n_a, n_b).
+
     .. math:: \log f(x, x') = \lambda \left(1 - \frac{\|x - x'\|^2}{s}\right)
 
     A network may map an out-of-distribution input onto an ordinary embedding; the factor then shrinks its
-    mass. At the distance between neighbours of the training data it is one.
+    mass. At the distance between neighbours of the training data, the :func:`neighbour_scale` :math:`s`, it
+    is one; a ``weight`` :math:`\lambda` of zero leaves the kernel as it is.
 
-    Parameters
-    ----------
-    a, b : Tensor of shape (..., n_a, p) and (n_b, p)
-        Inputs :math:`x` and :math:`x'`.
-    scale : Tensor of shape (), or float
-        The scale :math:`s`; see :func:`neighbour_scale`.
-    weight : float
-        The weight :math:`\lambda`; zero leaves the kernel as it is.
-
-    Returns
-    -------
-    Tensor of shape (..., n_a, n_b)
-
-    Examples
-    --------
     >>> log_input_factor(torch.tensor([[0.0]]), torch.tensor([[1.0], [2.0]]), scale=1.0, weight=2.0)
     tensor([[ 0., -6.]])
     """
@@ -184,30 +117,13 @@ def log_input_factor(a: Tensor, b: Tensor, scale: Tensor | float, weight: float)
 
 
 def log_expected_kernel(a: Tensor, b: Tensor, bandwidth: float, max_pairs: int = MAX_PAIRS) -> Tensor:
-    r"""Log of the expected kernel between points that are clouds of particles.
+    r"""Log of the expected kernel (n_a, n_b) between clouds of particles (m, n_a, d) and (m', n_b, d).
 
     .. math:: \log K_{ij} = \log \frac{1}{m m'} \sum_{l=1}^{m} \sum_{l'=1}^{m'} k(a_{il}, b_{jl'})
 
-    Exact: each pair (i, j) has a ``logsumexp`` of its own, so distant points keep a finite value. Pairs are
-    visited in blocks, forward and backward, so memory grows with ``n_a * n_b`` alone.
-
-    Parameters
-    ----------
-    a, b : Tensor of shape (m, n_a, d) and (m', n_b, d)
-        Particles :math:`a_{il}` of the first and :math:`b_{jl'}` of the second points.
-    bandwidth : float
-        The bandwidth :math:`h` of the latent kernel.
-    max_pairs : int
-        Latent pairs per block; it sets memory, not the result.
-
-    Returns
-    -------
-    Tensor of shape (n_a, n_b)
-        Differentiable once in ``a`` and ``b``.
-
-    Examples
-    --------
-    One particle each: the latent kernel itself.
+    Exact: each pair (i, j) has a ``logsumexp`` of its own, so distant points keep a finite value. Blocks of
+    ``max_pairs`` latent pairs are visited, forward and backward, so memory grows with ``n_a * n_b`` alone.
+    Differentiable once in ``a`` and ``b``.
 
     >>> log_expected_kernel(torch.tensor([[[0.0]]]), torch.tensor([[[2.0]]]), bandwidth=4.0)
     tensor([[-1.]])

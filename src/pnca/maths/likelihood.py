@@ -7,26 +7,13 @@ from torch import Tensor
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor, n_samples: int | None = None) -> Tensor:
-    r"""Mean negative log-likelihood of each particle.
+    r"""Mean negative log-likelihood (m,) of each particle's logits (m, n, c).
 
     .. math:: \ell_l = -\frac{1}{n} \sum_i \omega_i \log \mathrm{softmax}(f_{il})_{y_i}
 
-    Parameters
-    ----------
-    logits : Tensor of shape (m, n, c)
-        Network outputs :math:`f_{il}`.
-    labels, weights : Tensor of shape (n,)
-        Integer classes :math:`y_i` and weights :math:`\omega_i`.
-    n_samples : int, optional
-        The number :math:`n`, if these points are one shard of the n: results then sum over shards.
+    with ``labels`` and ``weights`` (n,). If these points are one shard of ``n_samples``, that is :math:`n`,
+    so that results sum over shards.
 
-    Returns
-    -------
-    Tensor of shape (m,)
-
-    Examples
-    --------
-    >>> import torch
     >>> cross_entropy(torch.zeros(1, 1, 2), torch.tensor([0]), torch.ones(1)).exp()
     tensor([2.])
     """

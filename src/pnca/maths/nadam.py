@@ -9,7 +9,7 @@ _DECAY = 0.96**4e-3
 
 
 def coefficients(n_steps: int, learning_rate: float, device: torch.device | str = "cpu") -> Tensor:
-    r"""Coefficients of Nadam's steps, which depend on their number alone.
+    r"""Coefficients :math:`c_g, c_m, c_v` of each step: (n_steps, 3), float64.
 
     .. math:: w \leftarrow w - \frac{c_g\, g + c_m\, m_t}{\sqrt{v_t\, c_v} + \delta}, \quad
               m_t = \beta_1 m_{t-1} + (1 - \beta_1) g, \quad v_t = \beta_2 v_{t-1} + (1 - \beta_2) g^2
@@ -18,19 +18,7 @@ def coefficients(n_steps: int, learning_rate: float, device: torch.device | str 
               c_m = \epsilon\, \frac{\mu_{t+1}}{1 - \prod_{s \le t+1} \mu_s}, \quad
               c_v = \frac{1}{1 - \beta_2^t}, \quad \mu_t = \beta_1 (1 - .96^{.004 t} / 2)
 
-    Parameters
-    ----------
-    n_steps : int
-        Number of steps t = 1, 2, ...
-    learning_rate : float
-        The step size :math:`\epsilon`.
-    device : torch.device or str
-        Device of the result.
-
-    Returns
-    -------
-    Tensor of shape (n_steps, 3), float64
-        :math:`c_g, c_m, c_v`.
+    with :math:`\epsilon` the learning rate and t = 1, 2, ...
     """
     t = torch.arange(1, n_steps + 2, dtype=torch.float64, device=device)
     momenta = BETA1 * (1 - 0.5 * _DECAY**t)

@@ -66,16 +66,8 @@ class Loss(NamedTuple):
 def leave_one_out_loss(log_kernel: Tensor, target: Target) -> Loss:
     r"""Loss of a batch from the kernel of all pairs: Equations 4 and 2.
 
-    Parameters
-    ----------
-    log_kernel : Tensor of shape (members, n_a, n)
-        :math:`\log K_{ij}`, one for each member that predicts on its own, with :math:`K_{ii} = 0`.
-    target : Target
-        Classes and weights.
-
-    Returns
-    -------
-    Loss
+    ``log_kernel`` (members, n_a, n) has :math:`\log K_{ij}` of each member that predicts on its own, with
+    :math:`K_{ii} = 0`.
     """
     labels, of_rows, weights, background, log_prior, full = target
     shares, log_correct = shares_and_log_correct(log_kernel, labels, background, log_prior, of_rows)
@@ -84,18 +76,9 @@ def leave_one_out_loss(log_kernel: Tensor, target: Target) -> Loss:
 
 
 def loss_of_masses(log_masses: Tensor, target: Target) -> Loss:
-    r"""The same from class masses, where the kernel of all pairs is too large to hold.
+    """The same from log class masses (members, n_a, c), each point left out of its own class.
 
-    Parameters
-    ----------
-    log_masses : Tensor of shape (members, n_a, c)
-        :math:`\log S_{ic}`, each point left out of its own class.
-    target : Target
-        Classes and weights.
-
-    Returns
-    -------
-    Loss
+    For where the kernel of all pairs is too large to hold.
     """
     log_probabilities = log_class_probabilities(log_masses, target.background, target.log_prior)
     chosen = target.of_rows[:, None].expand(*log_probabilities.shape[:-1], 1)
@@ -115,38 +98,28 @@ def log_correct_shares(
     log_prior: Tensor | None = None,
     labels_of_rows: Tensor | None = None,
 ) -> Tensor:
-    r"""Log of the share of kernel mass that each training point gets from its own class.
+    r"""Log of the share of kernel mass (..., n_a) that each training point gets from its own class.
 
     .. math:: \log p_i = \log \sum_{j:\, y_j = y_i} q_{ij}, \quad q_{ij} = \frac{K_{ij}}{\sum_{j'} K_{ij'}}
 
-    and with a background mass, where there is one (see
-    :func:`pnca.maths.neighbours.log_class_probabilities`),
+    and with a background mass, zero in the paper (see :func:`pnca.maths.neighbours.log_class_probabilities`),
     :math:`p_i = (\sum_{j: y_j = y_i} K_{ij} + \alpha \pi_{y_i}) / (\sum_j K_{ij} + \alpha)`.
 
     Parameters
     ----------
-    log_kernel : Tensor of shape (..., n, n), or (..., n_a, n)
+    log_kernel : Tensor of shape (..., n_a, n)
         :math:`\log K_{ij}`, weighted if points have weights, after
-        :func:`pnca.maths.neighbours.leave_one_out`; with kernels of single particles, (m, n, n).
+        :func:`pnca.maths.neighbours.leave_one_out`. Differentiable once.
     labels : Tensor of shape (n,)
         Integer classes :math:`y_i`.
-    background : float
-        The background mass :math:`\alpha`; zero is the paper.
-    log_prior : Tensor of shape (c,), optional
-        :math:`\log \pi_c`; needed with a background only.
+    background, log_prior : float, and Tensor of shape (c,)
+        :math:`\alpha`, and :math:`\log \pi_c`, which is needed with a background only.
     labels_of_rows : Tensor of shape (n_a,), optional
         Classes of the rows, if these are some of the points only.
 
-    Returns
-    -------
-    Tensor of shape (..., n), or (..., n_a)
-        Differentiable once in ``log_kernel``.
-
     Examples
     --------
-    >>> import torch
-    >>> log_K = leave_one_out(torch.zeros(3, 3))
-    >>> log_correct_shares(log_K, torch.tensor([0, 0, 1])).exp()
+    >>> log_correct_shares(leave_one_out(torch.zeros(3, 3)), torch.tensor([0, 0, 1])).exp()
     tensor([0.5000, 0.5000, 0.0000])
     """
     return shares_and_log_correct(log_kernel, labels, background, log_prior, labels_of_rows)[1]
@@ -159,19 +132,7 @@ def shares_and_log_correct(
     log_prior: Tensor | None = None,
     labels_of_rows: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""Shares of all neighbours, which cost nothing more, and :func:`log_correct_shares`.
-
-    Parameters
-    ----------
-    log_kernel, labels, background, log_prior, labels_of_rows
-        See :func:`log_correct_shares`.
-
-    Returns
-    -------
-    shares : Tensor of the shape of ``log_kernel``
-        :math:`q_{ij}`, without gradient.
-    log_correct : Tensor of shape (..., n), or (..., n_a)
-    """
+    """Shares :math:`q_{ij}` (..., n_a, n), without gradient, and :func:`log_correct_shares` with them."""
     of_rows = labels if labels_of_rows is None else labels_of_rows
     log_own = None if log_prior is None else log_prior[of_rows]
     is_other_class = of_rows[:, None] != labels
@@ -219,24 +180,13 @@ def _exp_and_log_sum(logs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def pnca_loss(log_correct: Tensor, weights: Tensor) -> Tensor:
-    r"""Negative leave-one-out log-likelihood.
+    r"""Negative leave-one-out log-likelihood (), from :func:`log_correct_shares` (..., n).
 
     .. math:: L = -\sum_i \omega_i \log p_i
 
-    With one particle it is the loss of NCA. A point with no other example of its class has
-    nothing to learn from and must come with weight zero.
-
-    Parameters
-    ----------
-    log_correct : Tensor of shape (..., n)
-        :math:`\log p_i`; see :func:`log_correct_shares`.
-    weights : Tensor of shape (n,) or (..., n)
-        The weights :math:`\omega_i`; all one in the paper.
-
-    Returns
-    -------
-    Tensor of shape ()
-        Summed over leading dimensions too: particles that learn each on its own add up.
+    With one particle it is the loss of NCA. The ``weights`` (n,) or (..., n) are all one in the paper; a
+    point with no other example of its class has nothing to learn from and must come with weight zero. The sum
+    is over leading dimensions too: particles that learn each on its own add up.
     """
     # Points of weight zero may hold log 0, and 0 * log 0 would swamp the sum.
     return -(weights * log_correct.where(weights > 0, 0)).sum()

@@ -50,12 +50,9 @@ def best_variance(sq_spread: Tensor, n_components: int) -> Tensor:
     .. math:: \left(\frac{1 + a}{2}\right)^d a^{-d/2} \exp\left(\|x + x'\|^2\, \frac{1 + a}{a}\right)
 
     and this a minimises its logarithm where :math:`\|x + x'\|^2 = s`, the mean over independent pairs.
+    ``sq_spread`` is :math:`\mathrm{E}\|x\|^2`, of any shape; without spread the result is that of Choromanski
+    et al., a quarter.
 
-    ``sq_spread`` is :math:`\mathrm{E}\|x\|^2`, of any shape, and ``n_components`` the dimension d. With no
-    spread the result is a quarter, the variance of Choromanski et al.
-
-    Examples
-    --------
     >>> best_variance(torch.tensor([0.0, 1.0]), n_components=2)
     tensor([0.2500, 0.5702])
     """
@@ -65,7 +62,7 @@ def best_variance(sq_spread: Tensor, n_components: int) -> Tensor:
 
 
 def place(directions: Tensor, centres: Tensor, sq_spread: Tensor, bandwidth: float) -> Places:
-    r"""Draw places around several centres, equally many around each.
+    r"""Draw f places around c centres (..., c, d), equally many around each.
 
     .. math:: u_k = \mu_{c(k)} + \sqrt{v h / 2}\, \omega_k, \quad
               q(u) = \sum_c \frac{f_c}{f} N(u;\, \mu_c,\, v h / 2)
@@ -74,21 +71,9 @@ def place(directions: Tensor, centres: Tensor, sq_spread: Tensor, bandwidth: flo
     place came from, a place between classes serves them all, and the features stay unbiased (the balance
     heuristic of Veach and Guibas, 1995).
 
-    Parameters
-    ----------
-    directions : Tensor of shape (d, f)
-        Standard Gaussian vectors :math:`\omega_k`; see :func:`pnca.maths.features.orthogonal_frequencies`,
-        with bandwidth 2.
-    centres : Tensor of shape (..., c, d)
-        The centres :math:`\mu_c`.
-    sq_spread : Tensor of shape (...)
-        Mean squared distance of a point from its centre.
-    bandwidth : float
-        The bandwidth :math:`h`.
-
-    Returns
-    -------
-    Places
+    The ``directions`` (d, f) are standard Gaussian vectors :math:`\omega_k`, as
+    :func:`pnca.maths.features.orthogonal_frequencies` draws them with bandwidth 2; ``sq_spread`` (...) is the
+    mean squared distance of a point from its centre; see :func:`class_centres`.
     """
     d, n_features = directions.shape
     n_centres = centres.shape[-2]
@@ -105,25 +90,14 @@ def place(directions: Tensor, centres: Tensor, sq_spread: Tensor, bandwidth: flo
 
 
 def class_centres(points: Tensor, members: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Mean of each class, and the mean squared distance of points from the mean of their class.
+    r"""Mean (..., c, d) of each class, and mean squared distance (...) of points from that of their class.
 
     .. math:: \mu_c = \frac{\sum_{j: y_j = c} w_j z_j}{\sum_{j: y_j = c} w_j}, \quad
               \frac{\sum_j w_j \|z_j - \mu_{y_j}\|^2}{\sum_j w_j}
 
-    Parameters
-    ----------
-    points : Tensor of shape (..., p, n, d)
-        Clouds of p particles each.
-    members : Tensor of shape (n, c)
-        One in the column of a point's class :math:`y_j`; see :func:`pnca.maths.neighbours.one_hot`.
-    weights : Tensor of shape (n,) or (..., n)
-        The weights :math:`w_j`; if all are zero, all points count.
-
-    Returns
-    -------
-    centres : Tensor of shape (..., c, d)
-        The mean of all points for a class that has none.
-    sq_spread : Tensor of shape (...)
+    ``points`` (..., p, n, d) are clouds of p particles, ``members`` (n, c) the one-hot classes and
+    ``weights`` (n,) or (..., n); if all weights are zero, all points count. A class without points gets the
+    mean of all.
     """
     total = weights.sum(dim=-1, keepdim=True)
     shares = torch.where(total > 0, weights, 1) / torch.where(total > 0, total, weights.shape[-1])
@@ -173,36 +147,21 @@ def log_mean_features(clouds: Tensor, places: Places) -> Tensor:
 
 
 def class_log_features(log_features: Tensor, labels: Tensor, n_classes: int) -> Tensor:
-    r"""Log of the summed features of each class.
+    r"""Log of the summed features (..., c, f) of each class, about ``LOG_ZERO`` for one without points.
 
     .. math:: \log \Phi_{ck} = \log \sum_{j:\, y_j = c} \phi_{jk}
 
-    Parameters
-    ----------
-    log_features : Tensor of shape (..., n, f)
-        :math:`\log \phi_{jk}`, with the log weights of the points added.
-    labels : Tensor of shape (n,)
-        Integer classes :math:`y_j`, below ``n_classes``.
-    n_classes : int
-        Number of classes :math:`c`.
+    from log features (..., n, f), with the log weights of the points added, and their classes (n,).
 
-    Returns
-    -------
-    Tensor of shape (..., c, f)
-        About ``LOG_ZERO`` for a class without points.
-
-    Examples
-    --------
-    >>> class_log_features(torch.zeros(3, 1), torch.tensor([0, 1, 1]), 2).exp()
-    tensor([[1.],
-            [2.]])
+    >>> class_log_features(torch.zeros(3, 1), torch.tensor([0, 1, 1]), 2).exp().flatten()
+    tensor([1., 2.])
     """
     parts, largest = _scaled_by_class(log_features, labels, n_classes)
     return _safe_log(one_hot(labels, n_classes, parts).mT @ parts) + largest
 
 
 def leave_one_out_log_features(log_features: Tensor, labels: Tensor, n_classes: int) -> tuple[Tensor, Tensor]:
-    r"""Log of the summed features of each class, and of each point's class without that point.
+    r""":func:`class_log_features` (..., c, f), and those of a point's class without the point (..., n, f).
 
     .. math:: \log \Phi_{ck}, \quad \log \sum_{j \ne i,\, y_j = y_i} \phi_{jk}
 
@@ -210,15 +169,8 @@ def leave_one_out_log_features(log_features: Tensor, labels: Tensor, n_classes: 
     another is as large, it is at most half of the sum, which costs one bit. So there are two sums, of all
     points and of all but the largest; the result is exact to rounding, at a cost linear in the points.
 
-    Parameters are those of :func:`class_log_features`; the results are (..., c, f) and (..., n, f), about
-    ``LOG_ZERO`` for a point that is alone in its class.
-
-    Examples
-    --------
-    >>> log_features = torch.tensor([[3.0], [-50.0]])
-    >>> leave_one_out_log_features(log_features, torch.tensor([0, 0]), n_classes=1)[1]
-    tensor([[-50.],
-            [  3.]])
+    >>> leave_one_out_log_features(torch.tensor([[3.0], [-50.0]]), torch.tensor([0, 0]), 1)[1].flatten()
+    tensor([-50.,   3.])
     """
     log_sums, log_others = _LeaveOneOut.apply(log_features, labels, n_classes)  # type: ignore[no-untyped-call]
     return log_sums, log_others
@@ -269,25 +221,13 @@ class _LeaveOneOut(torch.autograd.Function):
 
 
 def log_inner_products(a: Tensor, b: Tensor) -> Tensor:
-    r"""Log inner products of positive vectors that are given by their logarithms.
+    r"""Log inner products (..., n_a, n_b) of positive vectors given by logs (..., n_a, f) and (..., n_b, f).
 
     .. math:: \log \sum_k e^{a_{ik} + b_{jk}}
 
     One matrix product of numbers up to one; where it underflows, a sum in log space instead, so every
-    result is finite and exact to rounding.
+    result is finite and exact to rounding. Not for training: the time depends on the values.
 
-    Parameters
-    ----------
-    a, b : Tensor of shape (..., n_a, f) and (..., n_b, f)
-        The log vectors :math:`a_i` and :math:`b_j`.
-
-    Returns
-    -------
-    Tensor of shape (..., n_a, n_b)
-        Not for training: the time depends on the values.
-
-    Examples
-    --------
     >>> log_inner_products(torch.tensor([[0.0, -9e9]]), torch.tensor([[0.0, 0.0], [-9e9, 0.0]]))
     tensor([[ 0.0000e+00, -9.0000e+09]])
     """
@@ -305,26 +245,13 @@ def log_inner_products(a: Tensor, b: Tensor) -> Tensor:
 
 
 def log_leave_one_out_masses(queries: Tensor, support: Tensor, labels: Tensor, n_classes: int) -> Tensor:
-    r"""Log kernel mass that each class gives each training point, the point itself left out.
+    r"""Log mass (..., n, c) that each of c > 1 classes gives each training point, the point itself left out.
 
     .. math:: \log S_{ic} = \log \sum_k \phi_{ik} \sum_{j \ne i,\, y_j = c} \phi_{jk}
 
-    Parameters
-    ----------
-    queries : Tensor of shape (..., n, f)
-        Log features of the points, which may be augmented.
-    support : Tensor of shape (..., n, f)
-        Log features of the same points as neighbours, with their log weights added.
-    labels : Tensor of shape (n,)
-        Integer classes :math:`y_i`, below ``n_classes``.
-    n_classes : int
-        Number of classes :math:`c`, at least two.
-
-    Returns
-    -------
-    Tensor of shape (..., n, c)
-        With gradients of a point's own class and of all others together, as its log-probability needs;
-        how the others split is a constant.
+    from log features (..., n, f) of the points as ``queries``, which may be augmented, and as ``support``,
+    with their log weights added. There are gradients of a point's own class and of all others together, as
+    its log-probability needs; how the others split is a constant.
     """
     with torch.autocast(queries.device.type, enabled=False):
         log_sums, log_others = leave_one_out_log_features(support, labels, n_classes)

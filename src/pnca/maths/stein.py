@@ -47,8 +47,6 @@ def median_bandwidth(sq_dist: Tensor) -> Tensor:
     so that :math:`\sum_j \kappa(w_i, w_j)` stays near one however many particles there are. From squared
     distances (m, m); infinite, so that the kernel is one, for a single particle and where all coincide.
 
-    Examples
-    --------
     >>> median_bandwidth(torch.tensor([[0.0, 4.0], [4.0, 0.0]])) * math.log(2)
     tensor(4.)
     """
@@ -63,23 +61,10 @@ def median_bandwidth(sq_dist: Tensor) -> Tensor:
 
 
 def parameter_kernel(particles: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Kernel between particles and its median bandwidth.
+    r"""Kernel (m, m) between particles (m, p), and its :func:`median_bandwidth` ().
 
     .. math:: \kappa(w_i, w_j) = \exp(-\|w_i - w_j\|^2 / h)
 
-    Parameters
-    ----------
-    particles : Tensor of shape (m, p)
-        The parameter vectors :math:`w_l`.
-
-    Returns
-    -------
-    kernel : Tensor of shape (m, m)
-    bandwidth : Tensor of shape ()
-        See :func:`median_bandwidth`.
-
-    Examples
-    --------
     >>> parameter_kernel(torch.tensor([[0.0], [3.0]]))[0]
     tensor([[1.0000, 0.5000],
             [0.5000, 1.0000]])
@@ -109,27 +94,15 @@ def _gram(particles: Tensor) -> Tensor:
 
 
 def functional_gradient(particles: Tensor, gradients: Tensor) -> Tensor:
-    r"""PNCA's functional gradient of the loss (the paper's Proposition 1).
+    r"""PNCA's functional gradient (m, p) of a loss of all particles together (the paper's Proposition 1).
 
     .. math:: \phi(w_i) = \sum_l \kappa(w_i, w_l)\, \nabla_{w_l} L
 
-    It smooths the gradients over the particles, without SVGD's repulsion.
+    from particles and gradients (m, p). It smooths the gradients over the particles, without SVGD's
+    repulsion; a descent moves against it.
 
-    Parameters
-    ----------
-    particles, gradients : Tensor of shape (m, p)
-        The parameter vectors :math:`w_l` and :math:`\nabla_{w_l} L`, a loss of all particles together.
-
-    Returns
-    -------
-    Tensor of shape (m, p)
-        A descent moves against it.
-
-    Examples
-    --------
-    >>> functional_gradient(torch.tensor([[0.0], [3.0]]), torch.tensor([[1.0], [0.0]]))
-    tensor([[1.0000],
-            [0.5000]])
+    >>> functional_gradient(torch.tensor([[0.0], [3.0]]), torch.tensor([[1.0], [0.0]])).flatten()
+    tensor([1.0000, 0.5000])
     """
     return functional_mixing(particles).direction(particles, gradients)
 
@@ -139,20 +112,9 @@ def functional_mixing(
     teams: Sequence[slice] = (slice(None),),
     kernel: ParameterKernel = parameter_kernel,
 ) -> Mixing:
-    """:func:`functional_gradient` as a mixing of gradients alone.
+    """:func:`functional_gradient` as a mixing of gradients alone, within the rows of each model of ``teams``.
 
-    Parameters
-    ----------
-    particles : Tensor of shape (m, p)
-        The parameter vectors.
-    teams : sequence of slice
-        Rows of each fold model's particles, which share their gradients; all by default.
-    kernel : callable
-        :func:`parameter_kernel`, or what computes the same.
-
-    Returns
-    -------
-    Mixing
+    ``kernel`` is :func:`parameter_kernel`, or what computes the same.
     """
     kernels = [kernel(particles[team])[0] for team in teams]
     together: Tensor = kernels[0] if len(kernels) == 1 else torch.block_diag(*kernels)  # type: ignore[no-untyped-call]
@@ -160,32 +122,18 @@ def functional_mixing(
 
 
 def svgd_direction(particles: Tensor, scores: Tensor, repulsion: float = 1.0) -> Tensor:
-    r"""Stein variational direction: towards the target, and apart (Liu & Wang, 2016).
+    r"""Stein variational direction (m, p): towards the target, and apart (Liu & Wang, 2016).
 
     .. math:: \phi(w_i) = \frac{1}{m} \sum_j \left[ \kappa(w_j, w_i)\, \nabla_{w_j} \log p(w_j)
               + \rho\, \nabla_{w_j} \kappa(w_j, w_i) \right], \quad
               \nabla_{w_j} \kappa(w_j, w_i) = \frac{2}{h} (w_i - w_j)\, \kappa(w_j, w_i)
 
-    Parameters
-    ----------
-    particles, scores : Tensor of shape (m, p)
-        The particles :math:`w_l` and :math:`\nabla \log p(w_l)` of the target density.
-    repulsion : float
-        The factor :math:`\rho`: one in SVGD, minus one in the public code behind the PNCA paper, where
-        particles attract each other.
+    from particles and scores :math:`\nabla \log p(w_l)` of the target density, each (m, p). The factor
+    :math:`\rho` is one in SVGD, and minus one in the public code behind the PNCA paper, where particles
+    attract each other. An ascent moves along the direction; with no score the particles move apart:
 
-    Returns
-    -------
-    Tensor of shape (m, p)
-        An ascent moves along it.
-
-    Examples
-    --------
-    With no score the particles move apart:
-
-    >>> svgd_direction(torch.tensor([[-1.0], [1.0]]), torch.zeros(2, 1)).sign()
-    tensor([[-1.],
-            [ 1.]])
+    >>> svgd_direction(torch.tensor([[-1.0], [1.0]]), torch.zeros(2, 1)).sign().flatten()
+    tensor([-1.,  1.])
     """
     of_scores, of_particles = _stein_mixing(particles, repulsion)
     return (of_scores @ scores).addmm_(of_particles, particles)
@@ -199,32 +147,13 @@ def svgd_posterior_mixing(
     repulsion: float = 1.0,
     kernel: ParameterKernel = parameter_kernel,
 ) -> Mixing:
-    r"""Minus the Stein direction for the posterior over a network's parameters.
+    r"""Minus the Stein direction for the posterior over a network's parameters; a descent moves against it.
 
-    The target is :math:`\log p(w \mid D) = -n\, \ell(w) - \frac{\lambda}{2} \|w\|^2 + \text{const}`. With
-    G the gradients :math:`\nabla \ell(w_l)` of the *mean* negative log-likelihood, the direction is that of
+    The target is :math:`\log p(w \mid D) = -n\, \ell(w) - \frac{\lambda}{2} \|w\|^2 + \text{const}`, with
+    ``n_samples`` :math:`n` and ``prior_precision`` :math:`\lambda`. With G the gradients
+    :math:`\nabla \ell(w_l)` of the *mean* negative log-likelihood, the direction is that of
     ``-svgd_direction(particles, -n_samples * G - prior_precision * particles, repulsion)``.
 
-    Parameters
-    ----------
-    particles : Tensor of shape (m, p)
-        The parameters :math:`w_l`.
-    n_samples : int
-        The number :math:`n` of training examples.
-    prior_precision : float
-        The precision :math:`\lambda` of the Gaussian prior on every parameter.
-    repulsion : float
-        See :func:`svgd_direction`.
-    kernel : callable
-        :func:`parameter_kernel`, or what computes the same.
-
-    Returns
-    -------
-    Mixing
-        A descent moves against its direction.
-
-    Examples
-    --------
     >>> w, g = torch.tensor([[2.0]]), torch.tensor([[0.5]])
     >>> svgd_posterior_mixing(w, n_samples=10, prior_precision=1.0).direction(w, g)
     tensor([[7.]])

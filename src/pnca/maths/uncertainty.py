@@ -22,11 +22,8 @@ def split_entropy(log_probabilities: Tensor) -> EntropySplit:
               \underbrace{\frac{1}{m} \sum_l H[p_l]}_{\text{aleatoric}} +
               \underbrace{I[y; l]}_{\text{epistemic}}
 
-    from log class probabilities (m, ..., c) of each particle; the parts are (...), none negative.
-
-    Examples
-    --------
-    Two particles that contradict each other, each sure of itself:
+    from log class probabilities (m, ..., c) of each particle; the parts are (...), none negative. Of two
+    particles that contradict each other, each sure of itself:
 
     >>> import torch
     >>> split_entropy(torch.tensor([[1 - 1e-9, 1e-9], [1e-9, 1 - 1e-9]]).double().log()).epistemic

@@ -85,26 +85,10 @@ def place_around_classes(
 ) -> Places:
     """Put places where the classes are: those of each member among the examples it is trained on.
 
-    Parameters
-    ----------
-    clouds : Clouds
-        Embeddings of n examples.
-    labels : Tensor of shape (n,)
-        Their classes.
-    n_classes : int
-        Number of classes c.
-    weights : Tensor of shape (n,) or (members, n)
-        Their weights; an example of weight zero has no influence.
-    directions : Tensor of shape (d, f)
-        See :func:`pnca.maths.positive.place`.
-    bandwidth : float
-        Of the latent kernel.
-
-    Returns
-    -------
-    Places
-        Of points (members, f, d). Gradients pass through them. Taken as fixed they would draw the
-        examples towards them, the classes would grow, the places move outwards with them, and so on.
+    ``weights`` are (n,) or (members, n), zero for examples without influence; ``directions`` (d, f) are those
+    of :func:`pnca.maths.positive.place`. The places' points are (members, f, d). Gradients pass through them:
+    taken as fixed they would draw the examples towards them, the classes would grow, the places move outwards
+    with them, and so on.
     """
     members = one_hot(labels, n_classes, directions)
     start, found = 0, []

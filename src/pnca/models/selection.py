@@ -112,19 +112,7 @@ class _Candidates(NamedTuple):
 
 
 def choose(snapshots: list[Snapshot], question: Question) -> Choice:
-    """Choose epoch, kinds of particles, bandwidth and background by the likelihood out of fold.
-
-    Parameters
-    ----------
-    snapshots : list of Snapshot
-        At least one.
-    question : Question
-        The training examples, their folds, and what is given.
-
-    Returns
-    -------
-    Choice
-    """
+    """Choose epoch, kinds of particles, bandwidth and background by the likelihood out of fold."""
     if len(question.labels) <= _FEW_FOR_A_GPU:
         snapshots = [s._replace(embeddings=s.embeddings.cpu()) for s in snapshots]
     question = question.on(_precise(snapshots[0].embeddings[:0]).device)
@@ -289,28 +277,14 @@ def _has_support(question: Question) -> Tensor:
 def out_of_fold_losses(
     log_masses: Tensor, labels: Tensor, weights: Tensor, backgrounds: Tensor, log_prior: Tensor
 ) -> Tensor:
-    r"""Negative log-likelihood of held-out examples for each of several background masses.
+    r"""Negative log-likelihood (b,) of held-out examples for each of several background masses (b,).
 
     .. math:: L(\alpha) = -\sum_i \omega_i \log \frac{1}{m} \sum_l
               \frac{S_{l i y_i} + \alpha \pi_{y_i}}{\sum_c S_{l i c} + \alpha}
 
-    Parameters
-    ----------
-    log_masses : Tensor of shape (m, n, c)
-        :math:`\log S_{lic}`, the class masses of each example, from examples of other folds only.
-    labels, weights : Tensor of shape (n,)
-        Classes :math:`y_i` and weights :math:`\omega_i` of the examples.
-    backgrounds : Tensor of shape (b,)
-        Candidates for :math:`\alpha`.
-    log_prior : Tensor of shape (c,)
-        :math:`\log \pi_c`.
+    from log masses (m, n, c), given by examples of other folds only, ``labels`` and ``weights`` (n,), and the
+    log prior (c,).
 
-    Returns
-    -------
-    Tensor of shape (b,)
-
-    Examples
-    --------
     >>> log_masses, log_prior = torch.zeros(1, 1, 2), torch.tensor([0.5, 0.5]).log()
     >>> out_of_fold_losses(log_masses, torch.tensor([0]), torch.ones(1), torch.tensor([0.1]), log_prior)
     tensor([0.6931])
@@ -329,24 +303,11 @@ def shrinkage(value: Tensor, reference: float, spread: float) -> Tensor:
 
     .. math:: \sqrt{1 + u^2} - 1, \quad u = \frac{\log v - \log v_0}{\sigma}
 
-    It keeps a choice near the reference where few held-out examples say little, and hardly matters with
-    many. Near the reference the prior is log-normal; its tails are heavier, for data unlike any other.
+    It keeps a choice near the reference :math:`v_0` where few held-out examples say little, and hardly
+    matters with many. Near the reference the prior is log-normal; its tails are heavier, for data unlike any
+    other: far away, each further factor of :math:`e^\sigma` costs a nat. The candidates :math:`v > 0` are of
+    any shape.
 
-    Parameters
-    ----------
-    value : Tensor of any shape
-        Positive candidates :math:`v`.
-    reference : float
-        The value :math:`v_0` that costs nothing.
-    spread : float
-        :math:`\sigma`: far away, each further factor of :math:`e^\sigma` costs a nat.
-
-    Returns
-    -------
-    Tensor of the same shape
-
-    Examples
-    --------
     >>> shrinkage(torch.tensor([1.0, math.e]), reference=1.0, spread=1.0)
     tensor([0.0000, 0.4142])
     """
@@ -360,8 +321,6 @@ def posterior_mean(values: Tensor, costs: Tensor) -> float:
 
     with :math:`C_k` the negative log posteriors, up to a constant; both tensors have the same shape.
 
-    Examples
-    --------
     >>> posterior_mean(torch.tensor([1.0, 4.0, 9.0]), torch.tensor([0.0, 0.0, 99.0]))
     2.0
     """
@@ -370,10 +329,8 @@ def posterior_mean(values: Tensor, costs: Tensor) -> float:
 
 
 def typical_log_mass(log_masses: Tensor) -> Tensor:
-    r"""Median over examples of the log mass of all classes, averaged over particles: (m, n, c) -> ().
+    """Median over examples of the log mass of all classes, averaged over particles: (m, n, c) -> ().
 
-    Examples
-    --------
     >>> typical_log_mass(torch.zeros(1, 3, 2))
     tensor(0.6931)
     """

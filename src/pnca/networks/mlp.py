@@ -16,19 +16,11 @@ class MLP:
     .. math:: h_0 = x, \quad h_k = \mathrm{ReLU}(W_k h_{k-1} + b_k), \quad z = W_K h_{K-1} + b_K
 
     As in the paper, initial weights are uniform in :math:`\pm\sqrt{6 / (n_{in} + n_{out})}` and biases zero.
+    ``layer_sizes`` are the widths of the input, of each hidden layer and of the output; ``dropout`` is the
+    rate on the inputs in training, drawn for each particle and example.
 
-    Parameters
-    ----------
-    layer_sizes : sequence of int
-        Width of the input, of each hidden layer and of the output.
-    dropout : float
-        Rate of dropout on the inputs in training, drawn for each particle and example.
-
-    Examples
-    --------
     >>> network = MLP([5, 8, 2])
-    >>> particles = network.draw(3, torch.Generator().manual_seed(0))
-    >>> network(particles, torch.zeros(4, 5)).shape
+    >>> network(network.draw(3, torch.Generator().manual_seed(0)), torch.zeros(4, 5)).shape
     torch.Size([3, 4, 2])
     """
 
@@ -78,25 +70,10 @@ class Layers:
 
     @staticmethod
     def outputs(inputs: Tensor, weights: Tensor, biases: Tensor, *, relu: bool) -> Tensor:
-        r"""Outputs of a layer, with ReLU or without.
+        """Outputs (m, n, b) for inputs (m, n, a), weights (m, a, b) and biases (m, b), with ReLU or not.
 
         .. math:: o_l = x_l W_l + b_l
 
-        Parameters
-        ----------
-        inputs : Tensor of shape (m, n, a)
-            The inputs :math:`x_l`.
-        weights, biases : Tensor of shape (m, a, b) and (m, b)
-            The parameters :math:`W_l` and :math:`b_l`.
-        relu : bool
-            Whether to set negative outputs to zero.
-
-        Returns
-        -------
-        Tensor of shape (m, n, b)
-
-        Examples
-        --------
         >>> Layers.outputs(torch.ones(1, 1, 2), torch.ones(1, 2, 1), torch.tensor([[-3.0]]), relu=True)
         tensor([[[0.]]])
         """
@@ -114,19 +91,10 @@ class Layers:
 
     @staticmethod
     def input_gradients(of_outputs: Tensor, weights: Tensor, inputs: Tensor) -> Tensor:
-        """Gradients (m, n, a) of a layer's inputs before the ReLU that made them.
+        """Gradients (m, n, a) of a layer's inputs before the ReLU that made them: zero where ``inputs`` are.
 
-        Parameters
-        ----------
-        of_outputs : Tensor of shape (m, n, b)
-            Gradients of the outputs.
-        weights : Tensor of shape (m, a, b)
-            Weights of the layer.
-        inputs : Tensor of shape (m, n, a)
-            Inputs of the layer: where they are zero, so is the gradient.
+        From the gradients of its outputs (m, n, b), its weights (m, a, b) and inputs (m, n, a).
 
-        Examples
-        --------
         >>> weights, inputs = torch.tensor([[[2.0], [3.0]]]), torch.tensor([[[0.0, 1.0]]])
         >>> Layers.input_gradients(torch.ones(1, 1, 1), weights, inputs)
         tensor([[[0., 3.]]])
@@ -196,8 +164,6 @@ def drop(inputs: Tensor, rate: float, generator: torch.Generator | None = None) 
 def unflatten(particles: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
     """Views (m, *shape) of the tensors of these shapes that lie end to end in flat particles (m, p).
 
-    Examples
-    --------
     >>> [t.shape for t in unflatten(torch.zeros(3, 8), [torch.Size([2, 3]), torch.Size([2])])]
     [torch.Size([3, 2, 3]), torch.Size([3, 2])]
     """

@@ -25,8 +25,6 @@ def seeded(seed: int, device: torch.device = _CPU) -> Iterator[None]:
     device : torch.device
         Where the modules run.
 
-    Examples
-    --------
     >>> with seeded(0):
     ...     first = torch.rand(1)
     >>> with seeded(0):

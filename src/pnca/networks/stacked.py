@@ -24,18 +24,17 @@ class StackedModule:
     module : nn.Module or callable
         A callable is called once for each particle and returns a freshly initialised module. An instance is
         copied: frozen parameters are kept, trainable layers initialised again for each particle.
-    n_outputs : int, optional
-        If given, a linear layer to this many outputs follows the module.
     sample : Tensor of shape (n, ...)
         A few inputs, of whose shape zeros are used to try the module.
+    n_outputs : int, optional
+        If given, a linear layer to this many outputs follows the module.
     seed : int
         Seed of random frozen parameters, such as a random projection.
 
     Examples
     --------
     >>> network = StackedModule(lambda: nn.Linear(5, 2), sample=torch.zeros(1, 5))
-    >>> particles = network.draw(3, torch.Generator().manual_seed(0))
-    >>> network(particles, torch.zeros(4, 5)).shape
+    >>> network(network.draw(3, torch.Generator().manual_seed(0)), torch.zeros(4, 5)).shape
     torch.Size([3, 4, 2])
     """
 
@@ -201,13 +200,10 @@ def _set_mode(module: nn.Module, training: bool) -> None:
 def mix_gradients(particles: Tensor, mixing: Tensor | None) -> Tensor:
     """The particles (m, p) themselves, with gradients multiplied by ``mixing`` (m, m); None is the identity.
 
-    Examples
-    --------
     >>> particles = torch.zeros(2, 1, requires_grad=True)
     >>> mix_gradients(particles, torch.tensor([[1.0, 0.5], [0.5, 1.0]]))[0].backward()
-    >>> particles.grad
-    tensor([[1.0000],
-            [0.5000]])
+    >>> particles.grad.flatten()
+    tensor([1.0000, 0.5000])
     """
     if mixing is None:
         return particles

@@ -15,36 +15,17 @@ SHIFT, ROTATION, RESIZE = 1 / 14, 15.0, 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class ImageShape:
-    """How the numbers of an input form an image.
-
-    Attributes
-    ----------
-    height, width, channels : int
-        Its size.
-    channels_last : bool
-        Whether the channels of a pixel lie side by side, or each channel is an image of its own.
-    """
+    """How the numbers of an input form an image."""
 
     height: int
     width: int
     channels: int = 1
-    channels_last: bool = True
+    channels_last: bool = True  # else each channel is an image of its own
 
     @classmethod
     def of(cls, shape: tuple[int, ...]) -> "ImageShape":
-        """Read the shape of one input: (h, w), (h, w, channels) or (channels, h, w).
+        """Read the shape of one input: (h, w), (h, w, channels) or (channels, h, w), with 1, 3 or 4 channels.
 
-        Parameters
-        ----------
-        shape : tuple of int
-            Channels are the first or the last dimension if it is 1, 3 or 4.
-
-        Returns
-        -------
-        ImageShape
-
-        Examples
-        --------
         >>> ImageShape.of((3, 64, 48))
         ImageShape(height=64, width=48, channels=3, channels_last=False)
         """
@@ -68,18 +49,10 @@ class ImageShape:
 
 @dataclass(frozen=True, kw_only=True)
 class Augmentation:
-    """Random changes of training images, of one strength for each kind of particles.
-
-    Attributes
-    ----------
-    image : ImageShape
-        How the numbers of an input form an image.
-    strengths : tuple of float
-        See :func:`augment`; one if all particles see the same.
-    """
+    """Random changes of training images, of one strength for each kind of particles."""
 
     image: ImageShape
-    strengths: tuple[float, ...]
+    strengths: tuple[float, ...]  # see augment; one if all particles see the same
 
     def __call__(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Change inputs (n, ...): (n, ...), or (kinds, n, ...) if there are several strengths."""
@@ -94,22 +67,10 @@ class Augmentation:
 def augment(
     inputs: Tensor, image: ImageShape, strength: float, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Move, turn and resize each image at random; what enters at the border repeats the border.
+    """Move, turn and resize each image (n, ...), flat or not; what enters at the border repeats the border.
 
-    Parameters
-    ----------
-    inputs : Tensor of shape (n, ...)
-        Images, flat or not.
-    image : ImageShape
-        How their numbers form images.
-    strength : float
-        Multiplies the largest changes: a fourteenth of the side, fifteen degrees, a tenth of the size.
-    generator : torch.Generator, optional
-        Source of the randomness; torch's global one by default.
-
-    Returns
-    -------
-    Tensor of shape (n, ...)
+    ``strength`` multiplies the largest changes: a fourteenth of the side, fifteen degrees, a tenth of the
+    size.
     """
     n, (h, w, c) = len(inputs), (image.height, image.width, image.channels)
     pixels = inputs.reshape(n, h, w, c).movedim(3, 1) if image.channels_last else inputs.reshape(n, c, h, w)

@@ -14,24 +14,13 @@ _UNIMPORTANT = frozenset({"device", "random_state", "verbose", "module"})
 
 
 def fingerprint(value: Any) -> str:  # noqa: ANN401
-    """Hash an array, a tensor, a module or a plain value by its content.
+    """Name a value by its content, in sixteen letters and digits.
 
-    Parameters
-    ----------
-    value : array, Tensor, Module, None, or anything with a telling ``repr``
-        Of arrays the shape, the type and every number count; of a module its parameters and buffers.
+    Of arrays and tensors the shape, the type and every number count, of a module its parameters and buffers,
+    of anything else its ``repr``.
 
-    Returns
-    -------
-    str
-        Sixteen hexadecimal digits.
-
-    Examples
-    --------
-    >>> fingerprint(np.arange(3)) == fingerprint(np.arange(3))
-    True
-    >>> fingerprint(np.arange(3)) == fingerprint(np.arange(3.0))
-    False
+    >>> [fingerprint(other) == fingerprint(np.arange(3)) for other in (np.arange(3), np.arange(3.0))]
+    [True, False]
     """
     digest = hashlib.blake2b(digest_size=8)
     if isinstance(value, nn.Module):
@@ -49,20 +38,8 @@ def fingerprint(value: Any) -> str:  # noqa: ANN401
 
 
 def parameter_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Fingerprints of the parameters that decide what is learnt.
+    """Fingerprints, by name, of those parameters of ``get_params`` that decide what is learnt.
 
-    Parameters
-    ----------
-    parameters : mapping
-        From ``get_params``.
-
-    Returns
-    -------
-    dict
-        By name, without ``device``, ``verbose``, ``random_state`` and ``module``.
-
-    Examples
-    --------
     >>> list(parameter_fingerprints({"n_particles": 3, "verbose": True}))
     ['n_particles']
     """
@@ -70,21 +47,9 @@ def parameter_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
 
 
 def fit_fingerprints(model: str, parameters: Mapping[str, Any], **parts: Any) -> dict[str, str]:  # noqa: ANN401
-    """Fingerprints of all that two equal fits have in common.
+    """Fingerprints, by name, of what makes a fit this one and no other.
 
-    Parameters
-    ----------
-    model : str
-        Name of the class.
-    parameters : mapping
-        From ``get_params``.
-    **parts
-        What else decides the fit, such as data and initial particles: arrays, or lists of arrays.
-
-    Returns
-    -------
-    dict
-        By name, which an error shows where two fits differ.
+    The parts are its data, scale, module and initial particles: arrays, or lists of arrays.
     """
     of_parts = {
         name: fingerprint([fingerprint(item) for item in part] if isinstance(part, list) else part)

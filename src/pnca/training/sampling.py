@@ -13,24 +13,8 @@ Indices = NDArray[np.intp]
 
 
 def shuffled_batches(n_samples: int, batch_size: int | None, rng: np.random.RandomState) -> list[Indices]:
-    """Deal shuffled examples into batches; the last one may be smaller.
+    """Deal shuffled examples into batches, the last perhaps smaller; without a size, all in their order.
 
-    Parameters
-    ----------
-    n_samples : int
-        Number of examples n.
-    batch_size : int or None
-        Examples per batch; None takes all of them, in their own order.
-    rng : numpy.random.RandomState
-        Source of the order.
-
-    Returns
-    -------
-    list of arrays of indices
-        Each example occurs once.
-
-    Examples
-    --------
     >>> [len(batch) for batch in shuffled_batches(7, 3, np.random.RandomState(0))]
     [3, 3, 1]
     """
@@ -43,27 +27,12 @@ def shuffled_batches(n_samples: int, batch_size: int | None, rng: np.random.Rand
 def partnered_batches(
     labels: NDArray[np.integer], batch_size: int | None, rng: np.random.RandomState
 ) -> list[Indices]:
-    """Deal examples into batches in which each has another example of its class.
+    """Deal examples of classes ``labels`` (n,) into batches in which each has another example of its class.
 
-    Neighbour models learn from pairs of one class, so every class is spread evenly over the
-    batches, but never so thinly that an example is left alone.
+    Neighbour models learn from pairs of one class, so every class is spread evenly over the batches, but
+    never so thinly that an example is left alone, unless it is the only one of its class. Batches have about
+    ``batch_size`` examples; None: one batch, in their order.
 
-    Parameters
-    ----------
-    labels : array of shape (n,)
-        Integer classes. A class of a single example cannot be given a partner.
-    batch_size : int or None
-        Examples per batch, approximately; None takes all of them, in their own order.
-    rng : numpy.random.RandomState
-        Source of the order.
-
-    Returns
-    -------
-    list of arrays of indices
-        Each example occurs once.
-
-    Examples
-    --------
     >>> labels = np.array([0, 0, 0, 0, 1, 1])
     >>> batches = partnered_batches(labels, 4, np.random.RandomState(0))
     >>> sorted(sorted(labels[batch].tolist()) for batch in batches)
@@ -89,22 +58,8 @@ def partnered_batches(
 
 
 def spread_rows(n: int, n_picked: int) -> Tensor:
-    """Rows at random, always the same ones: the order of a file may mean something.
+    """At most ``n_picked`` of n rows, ascending: random, as their order may mean something, but repeatable.
 
-    Parameters
-    ----------
-    n : int
-        Rows that there are.
-    n_picked : int
-        Rows to pick at most.
-
-    Returns
-    -------
-    Tensor of shape (min(n, n_picked),)
-        In ascending order.
-
-    Examples
-    --------
     >>> spread_rows(3, 5)
     tensor([0, 1, 2])
     """
@@ -118,26 +73,11 @@ def assign_folds(
     rng: np.random.RandomState,
     groups: NDArray[np.integer] | None = None,
 ) -> NDArray[np.int64]:
-    """Deal examples into folds that each have every class in its share, as far as that goes.
+    """Deal examples of classes ``labels`` (n,) into folds (n,), each with every class as far as possible.
 
-    Parameters
-    ----------
-    labels : array of shape (n,)
-        Integer classes.
-    n_folds : int
-        Number of folds, at least two; fewer are made if there are fewer examples or groups.
-    rng : numpy.random.RandomState
-        Source of the order.
-    groups : array of shape (n,), optional
-        Examples of one group go into one fold.
+    Examples of one group (n,) go into one fold. There are fewer than ``n_folds`` with fewer examples or
+    groups.
 
-    Returns
-    -------
-    ndarray of shape (n,)
-        Fold of each example.
-
-    Examples
-    --------
     >>> assign_folds(np.array([0, 0, 1, 1]), 2, np.random.RandomState(0)).tolist()
     [0, 1, 1, 0]
     """
@@ -168,23 +108,12 @@ class FoldModels:
     """Rows of the stacked particles: the full model, then one fold model for each fold.
 
     The full model is trained on every example; a fold model is trained on all examples but those of its fold.
-
-    Attributes
-    ----------
-    folds : ndarray of shape (n,), or None
-        Fold of each example; None if there is only the full model.
-    n_particles : int
-        Particles m of the full model.
-    n_per_fold : int
-        Particles of each fold model.
-    n_kinds : int
-        Ways in which particles are trained; they alternate, so that each model has as many of every kind.
     """
 
-    folds: NDArray[np.int64] | None
-    n_particles: int
-    n_per_fold: int = 0
-    n_kinds: int = 1
+    folds: NDArray[np.int64] | None  # (n,), of each example; None if there is only the full model
+    n_particles: int  # of the full model
+    n_per_fold: int = 0  # of each fold model
+    n_kinds: int = 1  # ways to train particles; they alternate, so that each model has as many of every kind
 
     @property
     def n_folds(self) -> int:

@@ -49,13 +49,10 @@ def image_features(
     Returns
     -------
     ndarray of shape (n, n_features), float32
-        One row per path.
 
     Examples
     --------
-    >>> paths = sorted(Path("xrays").glob("*.png"))  # doctest: +SKIP
-    >>> backbone = load_backbone("timm:resnet50", weights="resnet50.safetensors")  # doctest: +SKIP
-    >>> image_features(paths, backbone).shape  # doctest: +SKIP
+    >>> image_features(sorted(Path("xrays").glob("*.png")), backbone).shape  # doctest: +SKIP
     (347, 2048)
     """
     if isinstance(paths, (str, Path)):

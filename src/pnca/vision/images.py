@@ -117,11 +117,10 @@ def read_image(path: str | Path, preprocessing: Preprocessing = IMAGENET_CROP) -
     Examples
     --------
     >>> from PIL import Image
-    >>> folder = getfixture("tmp_path")
-    >>> Image.new("L", (640, 480), 7).save(folder / "grey.png")
-    >>> pixels = read_image(folder / "grey.png")
-    >>> pixels.shape, pixels.dtype, int(pixels.max())
-    ((224, 224, 3), dtype('uint8'), 7)
+    >>> path = getfixture("tmp_path") / "grey.png"
+    >>> Image.new("L", (640, 480), 7).save(path)
+    >>> read_image(path).shape
+    (224, 224, 3)
     """
     return prepare_image(read_bytes(path), preprocessing, path=path)
 
