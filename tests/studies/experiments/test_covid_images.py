@@ -28,59 +28,54 @@ class Brightness:
         return np.column_stack([images.mean(axis=(1, 2, 3)), images.std(axis=(1, 2, 3))]).astype(np.float32)
 
 
-def write_table(folder, rows):
-    folder.mkdir(parents=True)
+# Columns of the tables, and a grey level, which is each image's feature.
+CHEST = [
+    ("2", "COVID-19", "X-ray", 10),
+    ("2", "COVID-19, ARDS", "X-ray", 11),
+    ("3", "SARS", "CT", 12),
+    ("4", "COVID-19", "X-ray", 13),
+    ("5", "No Finding", "X-ray", 10),  # the first image once more
+]
+# Inconclusive images are between the others in the table, and after them in the features.
+ACTUALMED = [
+    *(("a", "COVID-19", 20), ("a", "", 30), ("b", "No finding", 21)),
+    *(("c", "", 31), ("c", "COVID-19", 22)),
+]
+BONES = {"XR_HAND": (40, 41), "XR_SHOULDER": (42,), "XR_HUMERUS": (43, 44)}
+
+
+def save(path, level):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pytest.importorskip("PIL.Image").new("L", (40, 30), level).save(path)
+
+
+def write_clone(folder, columns, rows):
+    """Write ``metadata.csv``, whose last column names the images, and the images."""
+    for row in rows:
+        save(folder / "images" / f"{row[-1]}.png", row[-1])
     with (folder / "metadata.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
+        csv.writer(file).writerows([columns, *((*row[:-1], f"{row[-1]}.png") for row in rows)])
 
 
 @pytest.fixture
 def clones(tmp_path, monkeypatch):
-    """The three public folders, each image of one grey level: its feature."""
-    image = pytest.importorskip("PIL.Image")
+    """The three published folders."""
     monkeypatch.setenv("PNCA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(covid_data, "_SNAPSHOT_ROWS", 5)
-    monkeypatch.setattr(covid_data, "_SNAPSHOT_POSITIVE", 2)
-    monkeypatch.setattr(covid_data, "_ACTUALMED_POSITIVE", 2)
-    monkeypatch.setattr(covid_data, "_ACTUALMED_NEGATIVE", 1)
-
-    def save(path, level):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        image.new("L", (40, 30), level).save(path)
-
+    counts = {
+        "_SNAPSHOT_ROWS": 5,
+        "_SNAPSHOT_POSITIVE": 2,
+        "_ACTUALMED_POSITIVE": 2,
+        "_ACTUALMED_NEGATIVE": 1,
+    }
+    for name, count in counts.items():
+        monkeypatch.setattr(covid_data, name, count)
     data_dir = tmp_path / "data"
-    chest, actualmed = (
-        data_dir / name for name in ("covid-chestxray-dataset", "Actualmed-COVID-chestxray-dataset")
-    )
-    rows = [
-        ("2", "COVID-19", "X-ray", 10),
-        ("2", "COVID-19, ARDS", "X-ray", 11),
-        ("3", "SARS", "CT", 12),
-        ("4", "COVID-19", "X-ray", 13),
-        ("5", "No Finding", "X-ray", 10),  # the first image once more
-    ]
-    write_table(
-        chest,
-        [
-            {"patientid": p, "finding": f, "modality": m, "folder": "images", "filename": f"{level}.png"}
-            for p, f, m, level in rows
-        ],
-    )
-    for *_, level in rows:
-        save(chest / "images" / f"{level}.png", level)
-    # Inconclusive images lie between the others in the table, and after them in the features.
-    findings = [
-        *(("a", "COVID-19", 20), ("a", "", 30), ("b", "No finding", 21)),
-        *(("c", "", 31), ("c", "COVID-19", 22)),
-    ]
-    write_table(
-        actualmed, [{"patientid": p, "finding": f, "imagename": f"{level}.png"} for p, f, level in findings]
-    )
-    for _, _, level in findings:
-        save(actualmed / "images" / f"{level}.png", level)
-    for group, levels in (("XR_HAND", (40, 41)), ("XR_SHOULDER", (42,)), ("XR_HUMERUS", (43, 44))):
+    columns = ("patientid", "finding", "modality", "folder", "filename")
+    rows = [(*row[:-1], "images", row[-1]) for row in CHEST]
+    write_clone(data_dir / "covid-chestxray-dataset", columns, rows)
+    columns = ("patientid", "finding", "imagename")
+    write_clone(data_dir / "Actualmed-COVID-chestxray-dataset", columns, ACTUALMED)
+    for group, levels in BONES.items():
         for level in levels:
             folder = data_dir / "MURA-v1.1" / "valid" / group / f"patient{level}" / "study1_negative"
             save(folder / "image1.png", level)
