@@ -1,75 +1,107 @@
-import json
-import subprocess
+"""The ``pnca`` command: what it is made of, and how errors end it."""
+
 import sys
 
 import pytest
 from typer.testing import CliRunner
 
 import pnca
-from models import make
 from pnca.interfaces import cli
+
+STUDIES = ("benchmark", "demo", "report", "reproduce")
+PLUGIN = """
+from pnca.exceptions import InvalidInputError
+
+def greet(name: str = "you") -> None:
+    "Greet someone."
+    print(f"Hello {name}.")
+
+def refuse() -> None:
+    raise InvalidInputError("pass another folder.")
+
+def fill() -> None:
+    raise OSError(28, "No space left on device", "results/cell.npz")
+"""
 
 
 @pytest.fixture
-def quick_models(monkeypatch):
-    monkeypatch.setattr(
-        "pnca_studies.experiments.demo.demo_models", lambda seed: {"PNCA": make("PNCA"), "DNN": make("DNN")}
-    )
+def install(tmp_path, monkeypatch):
+    """Install another package whose entry points add commands: its name, and {command: value}."""
+
+    def add(package, commands):
+        metadata = tmp_path / f"{package}-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        lines = [f"{name} = {value}" for name, value in commands.items()]
+        (metadata / "entry_points.txt").write_text("\n".join(["[pnca.commands]", *lines]) + "\n")
+        (tmp_path / "a_plugin.py").write_text(PLUGIN)
+        monkeypatch.syspath_prepend(tmp_path)
+
+    yield add
+    sys.modules.pop("a_plugin", None)
 
 
-def test_demo__prints_a_table_and_writes_what_it_names(quick_models, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    out = tmp_path / "demo"
-    result = CliRunner().invoke(cli.make_app(), ["demo", "--out", str(out), "--n-train", "60"])
-    assert result.exit_code == 0, result.output
-    written = {path.name for path in out.iterdir()}
-    assert "results.json" in written
-    assert len(written) == 5
-    for name in written:
-        assert name in result.output
-    measures = json.loads((out / "results.json").read_text())["models"]["PNCA"]["measures"]
-    assert f"{measures['accuracy']:.3f}" in result.output
-
-
-def test_demo__can_be_repeated_into_its_own_folder(quick_models, tmp_path):
-    arguments = ["demo", "--out", str(tmp_path / "demo"), "--n-train", "60"]
-    for _ in range(2):
-        assert CliRunner().invoke(cli.make_app(), arguments).exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["--n-train", "3"], "n_train"), (["--out", __file__], "is a file")],
-)
-def test_demo__bad_input_is_one_sentence_and_exit_status_one(arguments, message, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "pnca.interfaces.cli", "demo", "--out", str(tmp_path / "new"), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith("pnca: ")
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert not (tmp_path / "new").exists()
+def call(*arguments):
+    return CliRunner().invoke(cli.make_app(), arguments)
 
 
 def test_version__is_printed():
-    result = CliRunner().invoke(cli.make_app(), ["--version"])
-    assert result.output.strip() == f"pnca {pnca.__version__}"
+    assert call("--version").output.strip() == f"pnca {pnca.__version__}"
 
 
 def test_help__names_the_commands():
-    result = CliRunner().invoke(cli.make_app(), ["--help"])
+    result = call("--help")
     assert result.exit_code == 0
-    assert "demo" in result.output
+    for name in STUDIES:
+        assert name in result.output
 
 
-@pytest.mark.parametrize("seed", ["-1", "4294967296", "many"])
-def test_demo__seed_out_of_range_is_a_usage_error(seed, tmp_path):
-    result = CliRunner().invoke(cli.make_app(), ["demo", "--out", str(tmp_path / "new"), "--seed", seed])
-    assert result.exit_code == 2
-    assert "--seed" in result.output
-    assert not (tmp_path / "new").exists()
+def test_entry_point__of_another_package_adds_a_command(install):
+    install("a-plugin", {"greet": "a_plugin:greet"})
+    help_text = call("--help").output
+    assert "Greet someone." in help_text
+    assert all(name in help_text for name in STUDIES)
+    result = call("greet", "--name", "Ada")
+    assert (result.exit_code, result.output) == (0, "Hello Ada.\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("a_module_that_is_not_there:run", "ModuleNotFoundError"),
+        ("a_plugin:missing", "AttributeError"),
+    ],
+)
+def test_entry_point__that_cannot_be_loaded_is_named_and_the_others_work(install, capsys, value, reason):
+    install("a-plugin", {"broken": value, "greet": "a_plugin:greet"})
+    app = cli.make_app()
+    said = capsys.readouterr()
+    assert said.err.startswith("pnca: the command 'broken' of a-plugin cannot be loaded (")
+    assert reason in said.err
+    assert len(said.err.splitlines()) == 1
+    assert said.out == ""
+    assert CliRunner().invoke(app, ["greet"]).output == "Hello you.\n"
+    help_text = CliRunner().invoke(app, ["--help"]).output
+    assert all(name in help_text for name in STUDIES)
+    assert "broken" not in help_text
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("refuse", "pnca: pass another folder.\n"),
+        (
+            "fill",
+            "pnca: results/cell.npz: No space left on device. What was finished before is kept.\n",
+        ),
+    ],
+)
+def test_main__an_expected_error_is_one_sentence_and_exit_status_one(
+    install, capsys, monkeypatch, command, message
+):
+    install("a-plugin", {command: f"a_plugin:{command}"})
+    monkeypatch.setattr(sys, "argv", ["pnca", command])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 1
+    assert capsys.readouterr().err == message

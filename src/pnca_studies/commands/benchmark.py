@@ -7,8 +7,20 @@ from typing import Annotated
 
 import typer
 
-from pnca_studies.commands.reproduce import DataDir, EngineName
-from pnca_studies.commands.running import make_engine, make_options, run_and_show, say, words
+from pnca_studies.commands.options import (
+    DataDir,
+    EngineName,
+    EngineOption,
+    Jobs,
+    Resume,
+    Scheduler,
+    TrainSizes,
+    Trials,
+    make_engine,
+    make_options,
+    words,
+)
+from pnca_studies.commands.running import run_and_show, say
 
 
 def benchmark(
@@ -25,17 +37,11 @@ def benchmark(
         str | None, typer.Option(help="Names of data sets, such as 'digits,breast cancer'.")
     ] = None,
     models: Annotated[str | None, typer.Option(help="Names of models, such as 'PNCA,RBF-SVM'.")] = None,
-    train_sizes: Annotated[
-        str | None, typer.Option(help="Numbers of training examples, such as 50,100.")
-    ] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="Draws of the training set.")] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Fits at a time.", show_default="the number of cores")
-    ] = None,
-    engine: Annotated[
-        EngineName, typer.Option(help="Processes of this machine, or Dask.")
-    ] = EngineName.local,
-    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler.")] = None,
+    train_sizes: TrainSizes = None,
+    trials: Trials = None,
+    jobs: Jobs = None,
+    engine: EngineOption = EngineName.local,
+    scheduler: Scheduler = None,
     device: Annotated[
         str, typer.Option(help="Where this package's networks are trained: cpu, cuda.")
     ] = "cpu",
@@ -43,17 +49,17 @@ def benchmark(
         bool,
         typer.Option("--choices", help="Compare PNCA with itself, one of its settings changed at a time."),
     ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
+    resume: Resume = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="100 examples, two draws, a tenth of the test images.")
     ] = False,
 ) -> None:
-    """Compare PNCA with other classifiers on small data, in accuracy, calibration and caution.
+    """Compare PNCA with baselines on small data: accuracy, calibration, out-of-distribution detection.
 
-    Data sets: MNIST (with notMNIST as out-of-distribution inputs), chest X-rays with COVID-19 (with bones),
-    and four that come with scikit-learn. Those of which the files are missing are left out. Every model is measured
-    as it is and after temperature scaling. The document is about PNCA; without it among --models the fits
-    are kept, and no document is written.
+    Data sets: MNIST (with notMNIST out of distribution), chest X-rays with COVID-19 (with bones), and four
+    that come with scikit-learn. Those whose files are missing are left out. Every model is measured as it is
+    and after temperature scaling. The document is about PNCA: without PNCA among --models the fits are kept,
+    and no document is written.
 
     A run that was stopped continues with --resume. Every finished fit is kept.
     """
@@ -71,14 +77,14 @@ def benchmark(
     options = make_options(trials, train_sizes, models, quick=quick)
     check_document(document := document or out / ("method.md" if choices else "benchmark.md"))
     RunFolder.check(out, resume=resume)
-    who = make_engine(engine.value, jobs, scheduler)
-    resolve_device(device)  # what cannot be used is said once and not in every fit
+    where = make_engine(engine, jobs, scheduler)
+    resolve_device(device)  # one error for a device that is not there, instead of one in every fit
     chosen = None if data_sets is None else words(data_sets)
-    plan, missing = benchmark_study(data_dir, options, data_sets=chosen, device=device, choices=choices)
+    study, missing = benchmark_study(data_dir, options, data_sets=chosen, device=device, choices=choices)
     for reason in missing:
         say(console, f"Left out: {reason}")
     folder = RunFolder.create(out, resume=resume)
-    failed = run_and_show(console, plan, folder, who)
+    failed = run_and_show(console, study, folder, where)
     if has_fit(folder):
         write = write_method if choices else write_benchmark
         say(console, f"\nWritten {write([folder], document)}.")

@@ -15,7 +15,7 @@ def demo(
         int, typer.Option(min=0, max=2**32 - 1, help="Seed of the draw, the letters and the models.")
     ] = 0,
 ) -> None:
-    """Run the paper's experiment in small: train on 100 digits, ask about digits, rotated digits and letters.
+    """Run the paper's experiment in small: train on 100 digits, test on digits, rotated digits and letters.
 
     Needs no network and no data. Takes under a minute.
     """
@@ -49,11 +49,11 @@ def demo(
         table.add_row(*row)
     console.print(table)
     console.print(
-        "> .9: share of answers with a confidence above .9. No letter is a digit, so each of those is a "
+        "> .9: share of predictions with a confidence above .9. No letter is a digit, so each of those is a "
         "confident mistake. AUROC: how well confidence, or evidence (log kernel mass), tells digits from "
         "letters; 1 is best, .5 is chance.",
     )
-    # First the file by which a later run knows the folder as its own.
+    # First the file by which a later run recognises the folder.
     written = [write_json(folder / "results.json", content), *write_figures(results, experiment, folder)]
     console.print(f"\nWritten to {folder.resolve()}:")
     for path in written:

@@ -1,9 +1,10 @@
-"""The live display of a grid: cells done, time left, and the table so far."""
+"""The live display of a run: cells done, time left, and the means so far."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.console import Console, Group
 from rich.live import Live
@@ -11,24 +12,39 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.progress import TimeRemainingColumn as TimeLeftColumn
 from rich.table import Table
 
-from pnca_studies.experiments.running import RunningMeans
 from pnca_studies.experiments.store import CellResult
 
 _HEADINGS = {"above_0.9": "> .9", "auroc": "AUROC"}
+#: Columns over which a mean is taken.
+_REPEATS = ("experiment", "draw", "trial", "fold")
+
+
+class RunningMeans:
+    """Means of some (test set, measure) pairs over the repetitions of each kind of cell."""
+
+    def __init__(self, headline: Sequence[tuple[str, str]]) -> None:
+        self.headline = list(headline)
+        self.identifiers: list[str] = []
+        self._values: dict[tuple[Any, ...], list[list[float]]] = {}
+
+    def add(self, result: CellResult) -> None:
+        """Count a finished cell."""
+        columns = {key: value for key, value in result.columns.items() if key not in _REPEATS}
+        self.identifiers = list(columns)
+        values = [result.measures[test_set][measure] for test_set, measure in self.headline]
+        numbers = [np.nan if value is None else float(value) for value in values]
+        self._values.setdefault(tuple(columns.values()), []).append(numbers)
+
+    def rows(self) -> Iterator[tuple[tuple[str, ...], int, list[float]]]:
+        """Yield what identifies a kind of cell, how many are finished, and their means (NaN if none)."""
+        for identity, values in sorted(self._values.items(), key=lambda item: item[0][:-1]):
+            known = [[x for x in column if np.isfinite(x)] for column in zip(*values, strict=True)]
+            means = [float(np.mean(column)) if column else np.nan for column in known]
+            yield tuple(map(str, identity)), len(values), means
 
 
 class Display:
-    """What a run shows while it runs.
-
-    Parameters
-    ----------
-    console : Console
-        Where. A file or a pipe gets one line a cell instead of a display that moves.
-    headline : sequence of (test set, measure)
-        Columns of the running table.
-    n_cells : int
-        How many cells there are.
-    """
+    """What a run shows while it runs; a file or a pipe gets one line per cell instead."""
 
     def __init__(self, console: Console, headline: Sequence[tuple[str, str]], n_cells: int) -> None:
         self.console = console
@@ -74,7 +90,7 @@ class Display:
             self.console.print(f"{done}/{total} {name}{'' if result else ': failed'}", highlight=False)
 
     def table(self) -> Table:
-        """The means of the cells so far."""
+        """Return the means of the cells so far."""
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         for heading in self.means.identifiers:
             table.add_column(heading)
@@ -86,4 +102,4 @@ class Display:
         return table
 
     def _content(self) -> Any:  # noqa: ANN401
-        return Group(self.progress, self.table())  # a low terminal cuts the end: let it be the table's
+        return Group(self.progress, self.table())  # a terminal that is too low cuts the end, the table's

@@ -1,4 +1,4 @@
-"""Image data: a labelled set, the same set shifted, and a set from elsewhere."""
+"""Image data of the studies: labelled sets, the same sets shifted, and out-of-distribution sets."""
 
 from pnca_studies.data.covid import (
     ActualmedImages,

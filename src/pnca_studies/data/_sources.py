@@ -1,7 +1,6 @@
-"""What every loader of a published data set needs: find it, verify it, or say where to get it.
+"""Shared by the loaders of published data: find a file, verify it, or say where to get it.
 
-A file that cannot be what its name says is refused with its name in the error; nothing is fetched
-unless the caller asked for a download.
+A file with other content is refused with its name in the error; nothing is downloaded unless the caller asks.
 """
 
 import hashlib
@@ -21,8 +20,8 @@ from numpy.typing import NDArray
 from pnca.exceptions import CorruptDataError, MissingDataError
 from pnca.files import cache_folder, make_folder, write_atomically
 
+#: Takes one line of news for the user.
 Say = Callable[[str], None]
-"""Receives one line of news for the user."""
 
 _CHUNK = 1 << 20
 _TIMEOUT = 60.0  # seconds without a byte; a slow server is not a dead one
@@ -50,35 +49,12 @@ def file_digest(path: Path, algorithm: str = "sha256") -> str:
 
 
 def array_digest(array: NDArray[Any]) -> str:
-    """Return the SHA-256 of an array's values in row order, whatever the memory layout.
-
-    Parameters
-    ----------
-    array : ndarray of any shape
-        Shape and type are not part of the digest; check them first.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-    """
+    """Return the SHA-256 of an array's values in row order, whatever the memory layout."""
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
 def check_file(path: Path, *, n_bytes: int | None = None, algorithm: str = "sha256", digest: str) -> None:
-    """Refuse a file whose size or digest is not the expected one.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    n_bytes : int, optional
-        Its size; a wrong size is reported before anything is read.
-    algorithm : str, default="sha256"
-        Name of the digest.
-    digest : str
-        Its expected value, hexadecimal.
-    """
+    """Refuse a file whose size or digest is not the expected one."""
     size = path.stat().st_size
     if n_bytes is not None and size != n_bytes:
         raise CorruptDataError(f"{path} has {size:,} bytes, but the published file has {n_bytes:,}.")
@@ -90,25 +66,7 @@ def check_file(path: Path, *, n_bytes: int | None = None, algorithm: str = "sha2
 
 
 def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Read arrays from an npz file, never unpickling anything.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    keys : sequence of str
-        Names of the arrays to read.
-
-    Returns
-    -------
-    dict of str to ndarray
-        The arrays, by name.
-
-    Raises
-    ------
-    CorruptDataError
-        If the file is no complete npz file, lacks an array, or holds Python objects.
-    """
+    """Read these arrays from an npz file, by name; nothing is ever unpickled."""
     with path.open("rb") as file:  # given a name, numpy would leave a damaged file open
         try:
             archive = np.load(file, allow_pickle=False)
@@ -134,22 +92,7 @@ def _read_member(archive: Mapping[str, Any], key: str, path: Path) -> NDArray[An
 
 
 def as_bytes_array(array: NDArray[Any], name: str, path: Path | str) -> NDArray[np.uint8]:
-    """Convert whole numbers from 0 to 255 to uint8, and refuse anything that would change.
-
-    Parameters
-    ----------
-    array : ndarray of any shape
-        Numbers of any type.
-    name : str
-        What the array is called, for the error.
-    path : Path or str
-        Where it comes from, for the error.
-
-    Returns
-    -------
-    ndarray of the same shape, uint8
-        The same numbers.
-    """
+    """Convert whole numbers from 0 to 255 to uint8, and refuse anything that would change."""
     if array.dtype == np.uint8:
         return array
     # Written so that a NaN fails the comparison.
@@ -163,78 +106,37 @@ def as_bytes_array(array: NDArray[Any], name: str, path: Path | str) -> NDArray[
 
 def check_array(
     array: NDArray[Any], *, name: str, shape: tuple[int, ...], sha256: str, path: Path | str
-) -> None:
-    """Refuse an array whose shape or values are not the published ones.
-
-    Parameters
-    ----------
-    array : ndarray
-        In the type that the digest was taken in.
-    name : str
-        What the array is called, for the error.
-    shape : tuple of int
-        Its expected shape.
-    sha256 : str
-        Expected :func:`array_digest`.
-    path : Path or str
-        Where it comes from, for the error.
-    """
+) -> NDArray[np.uint8]:
+    """Return an array as uint8 if its shape and values are the published ones, and refuse any other."""
+    published = as_bytes_array(array, name, path)
     if array.shape != shape:
         raise CorruptDataError(f"{path}: {name!r} has shape {array.shape}, expected {shape}.")
-    if (found := array_digest(array)) != sha256:
+    if (found := array_digest(published)) != sha256:
         raise CorruptDataError(
             f"{path}: the values of {name!r} are not the published ones "
             f"(sha256 {found[:12]}..., expected {sha256[:12]}...)."
         )
+    return published
 
 
 def folders_to_search(data_dir: str | Path | None, name: str) -> list[Path]:
-    """Return where a data set may lie: the caller's folder, then the cache.
-
-    Parameters
-    ----------
-    data_dir : str, Path or None
-        The caller's folder; a name that is no folder is an error, for it is probably a typing mistake.
-    name : str
-        The data set's folder in the cache.
-
-    Returns
-    -------
-    list of Path
-        In the order to search; the last may not exist.
-    """
+    """Return where a data set may be: the caller's folder, then its folder in the cache."""
     cache = cache_folder() / name
     if data_dir is None:
         return [cache]
+    # A name that is no folder is probably a typing mistake.
     if not (folder := Path(data_dir)).is_dir():
         raise MissingDataError(f"The data folder {folder} does not exist or is not a folder.")
     return [folder, cache]
 
 
 def make_cache_folder(name: str) -> Path:
-    """Make a folder in the cache and return it."""
+    """Make the folder of a data set in the cache."""
     return make_folder(cache_folder() / name, "set PNCA_CACHE_DIR to a folder you may write to")
 
 
 def missing_data(name: str, *, looked_for: str, folders: Iterable[Path], advice: str) -> MissingDataError:
-    """Return the error for a data set that is not there.
-
-    Parameters
-    ----------
-    name : str
-        The data set.
-    looked_for : str
-        The file names that would have done.
-    folders : iterable of Path
-        Where they were looked for.
-    advice : str
-        Where to get them.
-
-    Returns
-    -------
-    MissingDataError
-        To be raised.
-    """
+    """Return the error for a data set that is not there."""
     places = " and ".join(str(folder) for folder in folders)
     return MissingDataError(f"{name} is not on this machine. Looked for {looked_for} in {places}. {advice}")
 
@@ -248,33 +150,7 @@ def download(
     algorithm: str = "sha256",
     say: Say = say_on_stderr,
 ) -> Path:
-    """Fetch a file from the first address that gives the right one.
-
-    Parameters
-    ----------
-    urls : sequence of str
-        Addresses of the same file, tried in turn.
-    target : Path
-        Where the file shall be. It appears there only once it is complete and verified.
-    n_bytes : int
-        Its size; more than that is never read.
-    digest : str
-        Its digest, hexadecimal.
-    algorithm : str, default="sha256"
-        Name of the digest.
-    say : callable
-        Told what is fetched from where, before it is.
-
-    Returns
-    -------
-    Path
-        ``target``.
-
-    Raises
-    ------
-    MissingDataError
-        If no address gives the file; the message has the reason for each.
-    """
+    """Download a file from the first address that has it; it appears once it is complete and verified."""
     failures = []
     for url in urls:
         say(f"Downloading {url} ({n_bytes / 1e6:.1f} MB) to {target}")
@@ -287,7 +163,7 @@ def download(
 
 
 def _fetch(url: str, path: Path, *, n_bytes: int, digest: str, algorithm: str) -> None:
-    """Write what an address gives to ``path`` and verify it."""
+    """Download from one address to ``path``, and verify it."""
     with urlopen(url, timeout=_TIMEOUT) as response, path.open("wb") as file:
         n_left = n_bytes + 1  # one more than expected, so that a longer file is noticed
         while n_left and (chunk := response.read(min(_CHUNK, n_left))):

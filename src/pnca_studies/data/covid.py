@@ -1,8 +1,7 @@
-"""Chest X-rays with and without COVID-19, bone X-rays that are neither, and features of them all.
+"""Chest X-rays with and without COVID-19, bone X-rays, and features of them all.
 
-Two ways in: feature files prepared once (:func:`load_covid_features`), or the images themselves in
-the folders their publishers hand out (:func:`read_covid_chestxray`, :func:`read_actualmed`,
-:func:`read_mura`). The latter list image files with their labels and decode nothing.
+:func:`load_covid_features` reads prepared features; :func:`read_covid_chestxray`, :func:`read_actualmed` and
+:func:`read_mura` list the image files of the published folders with their labels, and decode nothing.
 """
 
 import csv
@@ -20,12 +19,10 @@ from pnca_studies.data._sources import Say, check_file, read_npz, say_on_stderr
 Variant = Literal["plain", "equalised"]
 Missing = Literal["error", "skip"]
 
+# Names of the published folders in a data folder: training images, test images, bones.
 COVID_CHESTXRAY_FOLDER = "covid-chestxray-dataset"
-"""Name of the clone of the training images in a data folder."""
 ACTUALMED_FOLDER = "Actualmed-COVID-chestxray-dataset"
-"""Name of the clone of the test images in a data folder."""
 MURA_FOLDER = "MURA-v1.1"
-"""Name of the folder of bone X-rays in a data folder."""
 
 _SNAPSHOT = "7c18e7df"
 _SNAPSHOT_ROWS = 351
@@ -67,71 +64,27 @@ _FEATURE_KEYS = (
 # Compared by identity: equality of arrays is not one truth value.
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CovidFeatures:
-    """ResNet-50 features of the chest and bone X-rays, p = 2048.
+    """ResNet-50 features (n, 2048) of the chest and bone X-rays, with arrays (n,) about them."""
 
-    Attributes
-    ----------
-    features : ndarray of shape (n, p), float32
-        Training images, from covid-chestxray-dataset.
-    labels_paper : ndarray of shape (n,), int64
-        1 where the finding is exactly ``COVID-19``: the paper's counts follow from this reading.
-    labels_any_covid : ndarray of shape (n,), int64
-        1 where the finding mentions COVID-19; ``COVID-19, ARDS`` counts here and not above.
-    is_xray : ndarray of shape (n,), bool
-        False for the CT slices among the training images.
-    patients : ndarray of shape (n,), str
-        Images of one patient share it; a fold that splits a patient leaks.
-    ids : ndarray of shape (n,), str
-        File names in covid-chestxray-dataset.
-    test_features : ndarray of shape (n_test, p), float32
-        Test images, from Actualmed.
-    test_labels : ndarray of shape (n_test,), int64
-        1 for COVID-19.
-    test_patients : ndarray of shape (n_test,), str
-        The patients of the test images.
-    inconclusive_features : ndarray of shape (n_inconclusive, p), float32
-        Actualmed images that were given no finding.
-    ood_features : ndarray of shape (n_ood, p), float32
-        Bone X-rays.
-    ood_groups : ndarray of shape (n_ood,), str
-        Where each bone X-ray comes from, such as ``MURA_XR_HAND``.
-    """
-
-    features: NDArray[np.float32]
-    labels_paper: NDArray[np.int64]
-    labels_any_covid: NDArray[np.int64]
-    is_xray: NDArray[np.bool_]
-    patients: NDArray[np.str_]
-    ids: NDArray[np.str_]
-    test_features: NDArray[np.float32]
-    test_labels: NDArray[np.int64]
+    features: NDArray[np.float32]  # training images, from covid-chestxray-dataset
+    labels_paper: NDArray[np.int64]  # 1 where the finding is exactly COVID-19, as the paper's counts imply
+    labels_any_covid: NDArray[np.int64]  # 1 where it mentions COVID-19, such as "COVID-19, ARDS"
+    is_xray: NDArray[np.bool_]  # False for the CT slices among the training images
+    patients: NDArray[np.str_]  # a fold that splits a patient leaks
+    ids: NDArray[np.str_]  # file names in covid-chestxray-dataset
+    test_features: NDArray[np.float32]  # test images, from Actualmed
+    test_labels: NDArray[np.int64]  # 1 for COVID-19
     test_patients: NDArray[np.str_]
-    inconclusive_features: NDArray[np.float32]
-    ood_features: NDArray[np.float32]
-    ood_groups: NDArray[np.str_]
+    inconclusive_features: NDArray[np.float32]  # Actualmed images without a finding
+    ood_features: NDArray[np.float32]  # bone X-rays
+    ood_groups: NDArray[np.str_]  # where each is from, such as MURA_XR_HAND
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CovidImages:
-    """Image files of covid-chestxray-dataset with their labels, in the order of its table.
+    """Image files of covid-chestxray-dataset in the order of its table; labels as in CovidFeatures."""
 
-    Attributes
-    ----------
-    paths : tuple of n Path
-        The image files. A file named by two rows appears twice, as in the paper's counts.
-    labels_paper : ndarray of shape (n,), int64
-        1 where the finding is exactly ``COVID-19``.
-    labels_any_covid : ndarray of shape (n,), int64
-        1 where the finding mentions COVID-19.
-    is_xray : ndarray of shape (n,), bool
-        False for CT slices.
-    patients : ndarray of shape (n,), str
-        Images of one patient share it.
-    ids : ndarray of shape (n,), str
-        The file names.
-    """
-
-    paths: tuple[Path, ...]
+    paths: tuple[Path, ...]  # a file named by two rows appears twice, as in the paper's counts
     labels_paper: NDArray[np.int64]
     labels_any_covid: NDArray[np.int64]
     is_xray: NDArray[np.bool_]
@@ -141,52 +94,28 @@ class CovidImages:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ActualmedImages:
-    """Image files of the Actualmed data set, those with a finding apart from those without.
-
-    Attributes
-    ----------
-    paths : tuple of n Path
-        Images with a finding.
-    labels : ndarray of shape (n,), int64
-        1 for COVID-19, 0 for no finding.
-    patients : ndarray of shape (n,), str
-        The patients; some were negative on one day and positive on another.
-    inconclusive_paths : tuple of k Path
-        Images that were given no finding.
-    inconclusive_patients : ndarray of shape (k,), str
-        Their patients, some of whom have images above too.
-    """
+    """Image files of the Actualmed data set, those with a finding apart from those without."""
 
     paths: tuple[Path, ...]
-    labels: NDArray[np.int64]
-    patients: NDArray[np.str_]
+    labels: NDArray[np.int64]  # 1 for COVID-19, 0 for no finding
+    patients: NDArray[np.str_]  # some were negative on one day and positive on another
     inconclusive_paths: tuple[Path, ...]
-    inconclusive_patients: NDArray[np.str_]
+    inconclusive_patients: NDArray[np.str_]  # some have images with a finding too
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MuraImages:
-    """Image files of bone X-rays.
-
-    Attributes
-    ----------
-    paths : tuple of n Path
-        The image files, ordered by group and then by name.
-    groups : ndarray of shape (n,), str
-        The body part, such as ``XR_HAND``.
-    patients : ndarray of shape (n,), str
-        The name of the patient's folder.
-    """
+    """Image files of bone X-rays, ordered by body part and then by name."""
 
     paths: tuple[Path, ...]
-    groups: NDArray[np.str_]
+    groups: NDArray[np.str_]  # body part, such as XR_HAND
     patients: NDArray[np.str_]
 
 
 def load_covid_features(data_dir: str | Path, variant: Variant = "plain") -> CovidFeatures:
     """Load the prepared features and verify the file.
 
-    Known gaps, all from images that could not be had:
+    Known gaps, all from images that were not available:
 
     - 347 of the paper's 351 training images: all 275 positive, 72 of 76 negative.
     - Actualmed: all 58 positive, but only 18 of 127 negative, those with small files, so not a random
@@ -194,36 +123,9 @@ def load_covid_features(data_dir: str | Path, variant: Variant = "plain") -> Cov
     - Bone X-rays: 600 hands, 466 upper arms and 3 shoulders from MURA, and 597 shoulders with implants
       that are not from MURA.
 
-    32 of the 58 positive Actualmed images exist only squashed to 256 x 256 pixels and
-    histogram-equalised. On the plain features a model can tell positive from negative by that
-    processing alone. The equalised features had every image treated so: use those to judge Actualmed.
-
-    Parameters
-    ----------
-    data_dir : str or Path
-        The folder that holds the files.
-    variant : {"plain", "equalised"}, default="plain"
-        ``covid_features_resnet50.npz``, or ``covid_features_resnet50_eq256.npz``, for which every image
-        was squashed and equalised first.
-
-    Returns
-    -------
-    CovidFeatures
-        Features float32 of shape (n, 2048), widened from the stored float16.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no such variant.
-    MissingDataError
-        If the file is not there.
-    CorruptDataError
-        If the file is damaged or another version.
-
-    Examples
-    --------
-    >>> load_covid_features("data", "equalised").features.shape  # doctest: +SKIP
-    (347, 2048)
+    32 of the 58 positive Actualmed images exist only squashed to 256 x 256 pixels and histogram-equalised, so
+    that plain features tell positive from negative by the processing alone. For the equalised features every
+    image was processed so: use those to judge Actualmed.
     """
     if variant not in _FEATURE_FILES:
         raise InvalidInputError(f"variant must be one of {sorted(_FEATURE_FILES)}, but it is {variant!r}.")
@@ -263,39 +165,9 @@ def read_covid_chestxray(
     """List the images of a clone of covid-chestxray-dataset, labelled as the paper's counts imply.
 
     The rows of ``metadata.csv`` with ``folder == "images"`` count. A row is positive if its finding is
-    exactly ``COVID-19``; that gives the paper's 351 images and 275 positives at the snapshot of
-    2020-05-15. The paper does not say so: the reading is inferred from the counts. It takes in 23 CT
-    slices, counts 12 rows of ``COVID-19, ARDS`` as negative, and names 4 images twice.
-
-    Parameters
-    ----------
-    folder : str or Path
-        The clone, with ``metadata.csv`` and ``images/``.
-    check_snapshot : bool, default=True
-        Whether to refuse a table with other counts. Later versions have more images and word the
-        findings differently.
-    missing : {"error", "skip"}, default="error"
-        What to do with rows whose image file is absent.
-    say : callable, default prints to standard error
-        ``say(line)`` is told what was skipped.
-
-    Returns
-    -------
-    CovidImages
-        Paths, labels and patients of n images.
-
-    Raises
-    ------
-    MissingDataError
-        If the clone or an image of it is not there.
-    CorruptDataError
-        If the table is damaged or of another snapshot.
-
-    Examples
-    --------
-    >>> images = read_covid_chestxray("data/covid-chestxray-dataset")  # doctest: +SKIP
-    >>> len(images.paths), images.labels_paper.sum()  # doctest: +SKIP
-    (351, 275)
+    exactly ``COVID-19``; at the snapshot of 2020-05-15 that gives the paper's 351 images and 275 positives,
+    from which the rule is inferred. It includes 23 CT slices, counts 12 rows of ``COVID-19, ARDS`` as
+    negative, and names 4 images twice. Tables with other counts are refused unless ``check_snapshot=False``.
     """
     _check_missing(missing)
     columns = ("patientid", "finding", "modality", "folder", "filename")
@@ -328,39 +200,7 @@ def read_actualmed(
     missing: Missing = "error",
     say: Say = say_on_stderr,
 ) -> ActualmedImages:
-    """List the images of a clone of the Actualmed data set.
-
-    The finding in ``metadata.csv`` is ``COVID-19``, ``No finding``, or blank for an inconclusive image.
-
-    Parameters
-    ----------
-    folder : str or Path
-        The clone, with ``metadata.csv`` and ``images/``.
-    check_snapshot : bool, default=True
-        Whether to refuse a table without the 58 positive and 127 negative images of the paper.
-    missing : {"error", "skip"}, default="error"
-        What to do with rows whose image file is absent.
-    say : callable, default prints to standard error
-        ``say(line)`` is told what was skipped.
-
-    Returns
-    -------
-    ActualmedImages
-        Paths, labels and patients of the images with a finding; paths and patients of the others.
-
-    Raises
-    ------
-    MissingDataError
-        If the clone or an image of it is not there.
-    CorruptDataError
-        If the table is damaged, has other findings, or other counts.
-
-    Examples
-    --------
-    >>> images = read_actualmed("data/Actualmed-COVID-chestxray-dataset")  # doctest: +SKIP
-    >>> len(images.paths), images.labels.sum()  # doctest: +SKIP
-    (185, 58)
-    """
+    """List the images of a clone of the Actualmed data set, whose finding may be blank: inconclusive."""
     _check_missing(missing)
     table = Path(folder) / "metadata.csv"
     rows = _read_table(table, ("patientid", "finding", "imagename"), _ACTUALMED_ADVICE)
@@ -391,37 +231,7 @@ def read_mura(
     groups: Sequence[str] = ("XR_HAND", "XR_SHOULDER", "XR_HUMERUS"),
     split: str = "valid",
 ) -> MuraImages:
-    """List bone X-rays of MURA-v1.1, which each user has to ask for.
-
-    The licence is personal and forbids passing the images on; see
-    https://stanfordmlgroup.github.io/competitions/mura/.
-
-    Parameters
-    ----------
-    folder : str or Path
-        The unpacked ``MURA-v1.1``, with ``valid/XR_HAND/patient.../study.../image1.png`` and so on.
-    groups : sequence of str, default=("XR_HAND", "XR_SHOULDER", "XR_HUMERUS")
-        Body parts, in the order to list them.
-    split : str, default="valid"
-        ``"valid"`` or ``"train"``.
-
-    Returns
-    -------
-    MuraImages
-        Paths, body parts and patients of n images.
-
-    Raises
-    ------
-    InvalidInputError
-        If ``groups`` is a single string, or empty.
-    MissingDataError
-        If the folder, or a body part in it, is not there or empty.
-
-    Examples
-    --------
-    >>> read_mura("data/MURA-v1.1", groups=["XR_HAND"]).groups[0]  # doctest: +SKIP
-    np.str_('XR_HAND')
-    """
+    """List bone X-rays of MURA-v1.1, whose licence is personal: every user has to ask for the images."""
     if isinstance(groups, str) or not groups:
         raise InvalidInputError(f"groups must be a list of body parts such as ['XR_HAND'], not {groups!r}.")
     paths: list[Path] = []
@@ -441,7 +251,7 @@ def read_mura(
 
 
 def _mura_images(place: Path) -> list[Path]:
-    """Return the images of one body part; names with a leading dot are macOS's notes beside them."""
+    """Return the images of one body part, without the files that macOS adds (a leading dot)."""
     return sorted(path for path in place.glob("patient*/study*/*.png") if not path.name.startswith("."))
 
 
@@ -476,11 +286,11 @@ def _read_table(path: Path, columns: Sequence[str], advice: str) -> list[dict[st
 
 
 def _image_paths(table: Path, names: Iterable[str]) -> list[Path]:
-    """Return the place of each named image, beside the table in ``images/``."""
+    """Return the path of each named image, in ``images/`` beside the table."""
     folder = table.parent / "images"
     paths = []
     for name in names:
-        # A name is only a name: it must not lead out of the folder.
+        # It must not lead out of the folder.
         if name in ("", "..") or Path(name).name != name:
             raise CorruptDataError(f"{table} has {name!r} where the name of an image file is expected.")
         paths.append(folder / name)
@@ -488,7 +298,7 @@ def _image_paths(table: Path, names: Iterable[str]) -> list[Path]:
 
 
 def _present(paths: Sequence[Path], missing: Missing, advice: str, say: Say) -> list[int]:
-    """Return the positions of the files that exist; the absent ones are an error, or skipped aloud."""
+    """Return the positions of the files that exist; missing ones are an error, or skipped and reported."""
     keep = [i for i, path in enumerate(paths) if path.is_file()]
     if len(keep) == len(paths):
         return keep

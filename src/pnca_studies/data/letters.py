@@ -14,8 +14,8 @@ from pnca.exceptions import InvalidInputError, MissingExtraError
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont
 
+#: The letter of each label 0..9.
 LETTERS = "ABCDEFGHIJ"
-"""The letter that each label 0..9 stands for."""
 
 # Named one by one: the folder also holds symbol and extension fonts, which draw boxes or nothing for "A".
 _FONT_NAMES = (
@@ -35,39 +35,10 @@ _MAX_OFFSET = 0.125  # of the frame: one pixel of eight, so that a narrow I stay
 def render_letters(
     n: int, *, size: int = 8, random_state: int = 0
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Draw letters A to J in varied fonts, weights, sizes and positions.
+    """Draw n letters A to J, equally often, in varied fonts, weights, sizes and positions, with labels (n,).
 
-    Each is drawn large, white on black, averaged down, and divided by its brightest pixel. The outcome
-    has the look of scikit-learn's digits over 16: it fills the frame, the maximum is 1 and the mean 0.3.
-
-    Parameters
-    ----------
-    n : int
-        How many images; the ten letters appear equally often, to within one.
-    size : int, default=8
-        Height and width of an image in pixels.
-    random_state : int, default=0
-        Seed; the same seed draws the same images.
-
-    Returns
-    -------
-    images : ndarray of shape (n, size, size), float32
-        Intensities from 0 to 1.
-    labels : ndarray of shape (n,), int64
-        0 for A up to 9 for J, in random order.
-
-    Raises
-    ------
-    InvalidInputError
-        If ``n`` is negative or ``size`` is below 1.
-    MissingExtraError
-        If matplotlib, which brings the fonts, is not installed.
-
-    Examples
-    --------
-    >>> images, labels = render_letters(20)
-    >>> images.shape, sorted(labels.tolist())[:4]
-    ((20, 8, 8), [0, 0, 1, 1])
+    Each is drawn large, white on black, averaged down, and divided by its brightest pixel. The images
+    resemble scikit-learn's digits over 16: they fill the frame, the maximum is 1 and the mean 0.3.
     """
     if n < 0 or size < 1:
         raise InvalidInputError(f"n must be at least 0 and size at least 1, but n={n} and size={size}.")

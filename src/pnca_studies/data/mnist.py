@@ -1,4 +1,4 @@
-"""MNIST: 70,000 handwritten digits, in whichever form they lie on this machine."""
+"""MNIST: 70,000 handwritten digits, in whichever form they are on this machine."""
 
 import gzip
 import math
@@ -18,7 +18,6 @@ from pnca.exceptions import CorruptDataError, MissingDataError
 from pnca.files import write_atomically
 from pnca_studies.data._sources import (
     Say,
-    as_bytes_array,
     check_array,
     folders_to_search,
     make_cache_folder,
@@ -39,7 +38,7 @@ class _Part:
 
 
 # Of an mnist.npz whose four arrays, written as idx files, have the MD5 sums known for the uncompressed
-# originals: 6bbc9ace..., a25bea73..., 2646ac64..., 27ae3e4e... (tests/data/test_mnist.py repeats that).
+# originals: 6bbc9ace..., a25bea73..., 2646ac64..., 27ae3e4e... (as data/test_mnist.py checks).
 _PARTS = (
     _Part(
         "x_train",
@@ -75,24 +74,12 @@ _IDX_UINT8 = 8  # the type code of unsigned bytes in an idx header
 # Compared by identity: equality of arrays is not one truth value.
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mnist:
-    """The digits as published: 28 by 28 pixels, white on black, 0 to 255.
+    """The digits as published: 28 by 28 pixels, white on black, 0 to 255."""
 
-    Attributes
-    ----------
-    train_images : ndarray of shape (60000, 28, 28), uint8
-        The training images.
-    train_labels : ndarray of shape (60000,), int64
-        The digits 0 to 9.
-    test_images : ndarray of shape (10000, 28, 28), uint8
-        The test images, by other writers.
-    test_labels : ndarray of shape (10000,), int64
-        The digits 0 to 9.
-    """
-
-    train_images: NDArray[np.uint8]
-    train_labels: NDArray[np.int64]
-    test_images: NDArray[np.uint8]
-    test_labels: NDArray[np.int64]
+    train_images: NDArray[np.uint8]  # (60000, 28, 28)
+    train_labels: NDArray[np.int64]  # (60000,)
+    test_images: NDArray[np.uint8]  # (10000, 28, 28)
+    test_labels: NDArray[np.int64]  # (10000,)
 
 
 def load_mnist(
@@ -100,64 +87,40 @@ def load_mnist(
 ) -> Mnist:
     """Load MNIST and verify every pixel and label of it.
 
-    It is looked for in ``data_dir`` and then in the folder ``mnist`` of the cache, as ``mnist.npz``
-    (arrays ``x_train``, ``y_train``, ``x_test``, ``y_test``) or as the four idx files, with or
-    without ``.gz``, there or in ``raw/`` or ``MNIST/raw/``. Whatever the container, the content
-    must be the published one.
-
-    Parameters
-    ----------
-    data_dir : str or Path, optional
-        A folder that may hold the data.
-    download : bool, default=False
-        Whether to fetch the data from OpenML if they are not there; they are then kept in the cache.
-        Without it nothing is ever fetched.
-    say : callable, default prints to standard error
-        ``say(line)`` is told of a download before it starts.
-
-    Returns
-    -------
-    Mnist
-        Images uint8 of shape (n, 28, 28), labels int64 of shape (n,).
-
-    Raises
-    ------
-    MissingDataError
-        If the data are not there, or cannot be fetched; the message says where to get them.
-    CorruptDataError
-        If a file is damaged or holds something else; the message names it.
-
-    Examples
-    --------
-    >>> load_mnist("data").train_images.shape  # doctest: +SKIP
-    (60000, 28, 28)
+    It is looked for in ``data_dir`` and then in the folder ``mnist`` of the cache, as ``mnist.npz`` (arrays
+    ``x_train``, ``y_train``, ``x_test``, ``y_test``) or as the four idx files, with or without ``.gz``, there
+    or in ``raw/`` or ``MNIST/raw/``; with ``download`` it is then fetched from OpenML into the cache.
     """
     folders = folders_to_search(data_dir, "mnist")
     for folder in folders:
         if (npz := folder / _NPZ_NAME).is_file():
-            return _verified(read_npz(npz, [part.key for part in _PARTS]), npz)
+            return _as_mnist(_verified(read_npz(npz, [part.key for part in _PARTS]), npz))
         for subfolder in _SUBFOLDERS:
             paths = _idx_paths(folder / subfolder)
             if len(paths) == len(_PARTS):
                 arrays = {part.key: _read_idx(paths[part.key], part.shape) for part in _PARTS}
-                return _verified(arrays, folder / subfolder)
+                return _as_mnist(_verified(arrays, folder / subfolder))
     if download:
         return _download(say)
     raise _missing(folders)
 
 
-def _verified(arrays: dict[str, NDArray[Any]], source: Path | str) -> Mnist:
-    """Return the data set if its content is the published one."""
-    verified = {}
-    for part in _PARTS:
-        array = as_bytes_array(arrays[part.key], part.key, source)
-        check_array(array, name=part.key, shape=part.shape, sha256=part.sha256, path=source)
-        verified[part.key] = array
+def _verified(arrays: dict[str, NDArray[Any]], source: Path | str) -> dict[str, NDArray[np.uint8]]:
+    """Return the four arrays as uint8 if they are the published ones."""
+    return {
+        part.key: check_array(
+            arrays[part.key], name=part.key, shape=part.shape, sha256=part.sha256, path=source
+        )
+        for part in _PARTS
+    }
+
+
+def _as_mnist(arrays: dict[str, NDArray[np.uint8]]) -> Mnist:
     return Mnist(
-        train_images=verified["x_train"],
-        train_labels=verified["y_train"].astype(np.int64),
-        test_images=verified["x_test"],
-        test_labels=verified["y_test"].astype(np.int64),
+        train_images=arrays["x_train"],
+        train_labels=arrays["y_train"].astype(np.int64),
+        test_images=arrays["x_test"],
+        test_labels=arrays["y_test"].astype(np.int64),
     )
 
 
@@ -169,7 +132,7 @@ def _idx_paths(folder: Path) -> dict[str, Path]:
 
 
 def _idx_candidates(folder: Path, name: str) -> Iterator[Path]:
-    """List the names under which an idx file is handed around, the preferred one last."""
+    """List the names under which an idx file is distributed, the preferred one last."""
     dotted = name.replace("-idx", ".idx")  # how some programs unpack it
     for stem in (dotted, name):
         yield folder / f"{stem}.gz"
@@ -204,25 +167,30 @@ def _check_idx_header(header: bytes, shape: tuple[int, ...], path: Path) -> None
 
 
 def _download(say: Say) -> Mnist:
-    """Fetch the data from OpenML, verify them, and keep them in the cache."""
+    """Download the data from OpenML, verify them, and keep them in the cache."""
     folder = make_cache_folder("mnist")
     target = folder / _NPZ_NAME
     say(f"Downloading mnist_784, version 1, from https://www.openml.org (about 15 MB) to {target}")
     pixels, digits = _fetch_from_openml(folder)
     n_train = _PARTS[0].shape[0]  # OpenML keeps the published order, training images first
-    arrays = {
+    published = {
         "x_train": pixels[:n_train],
         "y_train": digits[:n_train],
         "x_test": pixels[n_train:],
         "y_test": digits[n_train:],
     }
-    mnist = _verified(arrays, "mnist_784 from OpenML")
-    write_atomically(target, lambda path: _write_npz(path, mnist))
-    return mnist
+    arrays: dict[str, Any] = _verified(published, "mnist_784 from OpenML")
+
+    def write(path: Path) -> None:
+        with path.open("wb") as file:  # given a name, numpy would append ".npz" to it
+            np.savez_compressed(file, **arrays)
+
+    write_atomically(target, write)
+    return _as_mnist(arrays)
 
 
 def _fetch_from_openml(folder: Path) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return all images, of shape (n, 28, 28), and their digits."""
+    """Return all images (n, 28, 28) and their digits (n,)."""
     from sklearn.datasets import fetch_openml
 
     # scikit-learn's own choice needs pandas, which is not a dependency; its other parser is slower.
@@ -235,18 +203,6 @@ def _fetch_from_openml(folder: Path) -> tuple[NDArray[Any], NDArray[np.int64]]:
         raise MissingDataError(
             f"MNIST could not be downloaded from https://www.openml.org: {error} {_ADVICE}"
         ) from error
-
-
-def _write_npz(path: Path, mnist: Mnist) -> None:
-    # Through an open file: given a name, numpy would append ".npz" to it.
-    with path.open("wb") as file:
-        np.savez_compressed(
-            file,
-            x_train=mnist.train_images,
-            y_train=mnist.train_labels.astype(np.uint8),
-            x_test=mnist.test_images,
-            y_test=mnist.test_labels.astype(np.uint8),
-        )
 
 
 _ADVICE = (

@@ -15,7 +15,6 @@ from pnca.files import write_text
 from pnca_studies.data import _sources
 from pnca_studies.data._sources import (
     Say,
-    as_bytes_array,
     check_array,
     check_file,
     file_digest,
@@ -60,63 +59,22 @@ _MAX_PNG_BYTES = 1 << 16  # 28 x 28 pixels take below 1 kB; this only bounds mem
 # Compared by identity: equality of arrays is not one truth value.
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NotMnist:
-    """Letters as 28 by 28 images, white on black, 0 to 255.
+    """Letters as 28 by 28 images, white on black, 0 to 255."""
 
-    Attributes
-    ----------
-    images : ndarray of shape (n, 28, 28), uint8
-        The images.
-    labels : ndarray of shape (n,), int64
-        0 for A up to 9 for J.
-    """
-
-    images: NDArray[np.uint8]
-    labels: NDArray[np.int64]
+    images: NDArray[np.uint8]  # (10000, 28, 28)
+    labels: NDArray[np.int64]  # (10000,), 0 for A up to 9 for J
 
 
 def load_notmnist(
     data_dir: str | Path | None = None, *, download: bool = False, say: Say = say_on_stderr
 ) -> NotMnist:
-    """Load 10,000 letters, 1,000 of each.
+    """Load 10,000 letters, 1,000 of each, and verify them.
 
-    They are looked for in ``data_dir`` and then in the folder ``notmnist`` of the cache, as
-    ``notmnist.npz`` (arrays ``x`` and ``y``) or as the published archive ``notMNIST_small.tar.gz``.
-    The two give different selections: ``notmnist.npz`` holds 10,000 letters in random order; from the
-    archive of 18,724 readable images the first 1,000 of each letter are taken in order of their file
-    names, A first.
-
-    The content of ``notmnist.npz`` is verified by SHA-256. For the archive no SHA-256 is published:
-    its size is, and the MD5 that others' loaders expect. Both are checked, and after a download the
-    SHA-256 is written beside the archive and checked from then on.
-
-    Parameters
-    ----------
-    data_dir : str or Path, optional
-        A folder that may hold the data.
-    download : bool, default=False
-        Whether to fetch the archive if there are no data; it is then kept in the cache. Without it
-        nothing is ever fetched.
-    say : callable, default prints to standard error
-        ``say(line)`` is told of a download before it starts.
-
-    Returns
-    -------
-    NotMnist
-        Images uint8 of shape (10000, 28, 28), labels int64 of shape (10000,).
-
-    Raises
-    ------
-    MissingDataError
-        If the data are not there, or cannot be fetched; the message says where to get them.
-    CorruptDataError
-        If a file is damaged or holds something else; the message names it.
-    MissingExtraError
-        If the archive has to be decoded and Pillow is not installed.
-
-    Examples
-    --------
-    >>> load_notmnist("data").images.shape  # doctest: +SKIP
-    (10000, 28, 28)
+    They are looked for in ``data_dir`` and then in the folder ``notmnist`` of the cache, as ``notmnist.npz``
+    (10,000 letters in random order: arrays ``x`` and ``y``) or as the published archive
+    ``notMNIST_small.tar.gz``, of which the first 1,000 of each letter are taken in order of their file names;
+    with ``download`` the archive is then fetched into the cache. No SHA-256 of it is published: its size and
+    the MD5 that others' loaders expect are checked, and the SHA-256 of a download from then on.
     """
     folders = folders_to_search(data_dir, "notmnist")
     for folder in folders:
@@ -133,9 +91,8 @@ def load_notmnist(
 def _read_npz(path: Path) -> NotMnist:
     """Read and verify the prepared selection."""
     arrays = read_npz(path, ["x", "y"])
-    images, labels = (as_bytes_array(arrays[key], key, path) for key in ("x", "y"))
-    check_array(images, name="x", shape=_NPZ_SHAPE, sha256=_NPZ_DIGESTS["x"], path=path)
-    check_array(labels, name="y", shape=_NPZ_SHAPE[:1], sha256=_NPZ_DIGESTS["y"], path=path)
+    images = check_array(arrays["x"], name="x", shape=_NPZ_SHAPE, sha256=_NPZ_DIGESTS["x"], path=path)
+    labels = check_array(arrays["y"], name="y", shape=_NPZ_SHAPE[:1], sha256=_NPZ_DIGESTS["y"], path=path)
     return NotMnist(images=images, labels=labels.astype(np.int64))
 
 
@@ -213,7 +170,7 @@ def _require_pillow() -> None:
 
 
 def _download(say: Say) -> Path:
-    """Fetch the archive into the cache and write its SHA-256 beside it."""
+    """Download the archive into the cache and write its SHA-256 beside it."""
     target = make_cache_folder("notmnist") / _ARCHIVE_NAME
     _sources.download(
         _ARCHIVE_URLS, target, n_bytes=_ARCHIVE_BYTES, digest=_ARCHIVE_MD5, algorithm="md5", say=say

@@ -1,4 +1,4 @@
-"""Shifts: the same objects, photographed under conditions the training set never saw."""
+"""Shifted test images: rotation."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,34 +8,7 @@ from pnca.exceptions import InvalidInputError
 
 
 def rotate(images: ArrayLike, degrees: float) -> NDArray[np.float32]:
-    """Rotate every image counter-clockwise about its centre, keeping its size.
-
-    Pixels are interpolated linearly, so no value leaves the range of the input and zero; what turns
-    into view from outside the image is zero.
-
-    Parameters
-    ----------
-    images : array of shape (n, h, w)
-        Images with rows downwards, as ``imshow`` draws them.
-    degrees : float
-        The angle; negative turns clockwise.
-
-    Returns
-    -------
-    ndarray of shape (n, h, w), float32
-        The rotated images.
-
-    Raises
-    ------
-    InvalidInputError
-        If ``images`` is not a stack of two-dimensional images.
-
-    Examples
-    --------
-    >>> rotate([[[1, 2], [3, 4]]], 90)
-    array([[[2., 4.],
-            [1., 3.]]], dtype=float32)
-    """
+    """Rotate images (n, h, w) counter-clockwise about their centres, interpolated linearly, zero outside."""
     # Float before rotating: scipy answers in the input's type, and would truncate integers.
     pixels = np.asarray(images, dtype=np.float32)
     if pixels.ndim != 3:

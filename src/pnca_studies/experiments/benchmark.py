@@ -1,6 +1,5 @@
-"""The benchmark: every contender on every data set, with and without temperature scaling."""
+"""The benchmark: every model on every data set, with and without temperature scaling."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
@@ -13,53 +12,32 @@ from numpy.typing import NDArray
 from pnca.calibration import apply_temperature, fit_temperature
 from pnca.exceptions import InvalidInputError
 from pnca.training.sampling import assign_folds
-from pnca_studies.experiments.answers import Answers, ask, compress, log_probabilities, measure
+from pnca_studies.experiments.answers import Answers, compress, log_probabilities, measure
 from pnca_studies.experiments.benchmark_data import Problem, Source, load_sources
-from pnca_studies.experiments.choices import load_questions
+from pnca_studies.experiments.choices import Question, load_questions
 from pnca_studies.experiments.contenders import CONTENDERS, TRIVIAL, Contender
-from pnca_studies.experiments.store import CellResult, array_fingerprint
-from pnca_studies.experiments.study import Options, Study
+from pnca_studies.experiments.store import CellResult, fingerprint
+from pnca_studies.experiments.study import Cell, Options, Study, timed_answers
 
 N_DRAWS, _QUICK_DRAWS, _QUICK_SIZE = 10, 2, 100
-#: A test set asked after temperature scaling has this added to its name.
+#: Added to the name of a test set for its measures after temperature scaling.
 SCALED = ", scaled"
 #: Temperatures are fitted to predictions out of three folds; of many examples a half is enough to tell.
 _TEMPERATURE_FOLDS, _FEW_FOLDS, _MANY = 3, 2, 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchmarkCell:
-    """One contender on one draw of a data set.
+class BenchmarkCell(Cell):
+    """One model on one draw of a data set."""
 
-    Attributes
-    ----------
-    data : str
-        Name of the data set.
-    n_train : int
-        Training examples.
-    draw : int
-        Seed of the draw and of the model.
-    model : Contender
-        Who.
-    """
-
+    experiment: str = "benchmark"
     data: str
     n_train: int
-    draw: int
+    draw: int  # seed of the draw and of the model
     model: Contender
 
-    def columns(self) -> dict[str, Any]:
-        """What identifies the cell."""
-        return {
-            "experiment": "benchmark",
-            "data": self.data,
-            "n_train": self.n_train,
-            "draw": self.draw,
-            "model": self.model.name,
-        }
-
     def settings(self) -> dict[str, Any]:
-        """What is changed, and the device; the rest follows from the name and the version."""
+        """Return what is changed, and the device; the rest follows from the name and the version."""
         return {"device": self.model.device, **self.model.changes}
 
 
@@ -71,26 +49,9 @@ def benchmark_study(
     device: str = "cpu",
     choices: bool = False,
 ) -> tuple[Study[BenchmarkCell, Mapping[str, Source]], list[str]]:
-    """Lay out the grid of (data set, n, draw, model) and load the data.
+    """Lay out the grid of (data set, n, draw, model), load the data, and say which are missing and why.
 
-    Parameters
-    ----------
-    data_dir : Path, optional
-        Where MNIST, notMNIST and the COVID features are.
-    options : Options, optional
-        What differs from the full benchmark.
-    data_sets : tuple of str, optional
-        Names of data sets.
-    device : str
-        Where networks of this package are trained.
-    choices : bool
-        Compare PNCA with itself, one choice changed at a time, instead of with others.
-
-    Returns
-    -------
-    study : Study
-    missing : list of str
-        Why data sets were left out.
+    ``choices`` compares PNCA with itself, one choice changed at a time, instead of with baselines.
     """
     options = options or Options()
     sources, missing = load_sources(data_dir, quick=options.quick)
@@ -98,32 +59,17 @@ def benchmark_study(
         reasons = "".join(f" {reason}" for reason in missing)
         raise InvalidInputError(f"No data sets {unknown}; there are {', '.join(sources)}.{reasons}")
     chosen: Mapping[str, Source] = {name: sources[name] for name in data_sets or sources}
-    known = list(CONTENDERS)
-    changes: Mapping[str, Mapping[str, Any]] = {}
-    of_images: Mapping[str, bool] = {}
-    if choices:
-        questions = load_questions()
-        changes = {name: given for question in questions for name, given in question.variants.items()}
-        of_images = {name: question.images for question in questions for name in question.variants}
-        known = ["PNCA", *changes]
-    if unknown := [name for name in options.models or () if name not in known]:
-        raise InvalidInputError(f"Unknown models {unknown}; known are {', '.join(known)}.")
-    contenders = [
-        Contender(
-            name=name,
-            estimator="PNCA" if choices else name,
-            device=device,
-            changes=changes.get(name, {}),
-        )
-        for name in options.models or known
-    ]
+    questions = load_questions() if choices else []
+    models = _variants(questions, device) if choices else _baselines(device)
+    if unknown := [name for name in options.models or () if name not in models]:
+        raise InvalidInputError(f"Unknown models {unknown}; known are {', '.join(models)}.")
     n_draws = options.trials or (_QUICK_DRAWS if options.quick else N_DRAWS)
+    of_images = {name: question.images for question in questions for name in question.variants}
     cells = [
-        BenchmarkCell(data=source.name, n_train=n, draw=draw, model=contender)
+        BenchmarkCell(data=source.name, n_train=n, draw=draw, model=models[name])
         for draw, source in product(range(n_draws), chosen.values())
-        for n, contender in product(_sizes(source, options), contenders)
-        if contender.takes_part(source)
-        and of_images.get(contender.name, source.has_images) == source.has_images
+        for n, name in product(_sizes(source, options), options.models or models)
+        if models[name].takes_part(source) and of_images.get(name, source.has_images) == source.has_images
     ]
     if not cells:
         sizes = "; ".join(f"{name}: {', '.join(map(str, s.sizes))}" for name, s in chosen.items())
@@ -135,7 +81,7 @@ def benchmark_study(
         work=run_benchmark_cell,
         options=options,
         protocol={
-            "data": {name: array_fingerprint(*source.arrays) for name, source in chosen.items()},
+            "data": {name: fingerprint(*source.arrays) for name, source in chosen.items()},
             "temperature_folds": [_TEMPERATURE_FOLDS, _FEW_FOLDS],
         },
         seeds="draw s: numpy RandomState(s), and random_state=s; COVID: partition s // 5, fold s % 5",
@@ -145,32 +91,18 @@ def benchmark_study(
 
 
 def run_benchmark_cell(cell: BenchmarkCell, data: Mapping[str, Source]) -> CellResult:
-    """Fit a contender and measure it on each test set, as it is and after temperature scaling.
+    """Fit a model and measure it on each test set, as it is and after temperature scaling.
 
-    Parameters
-    ----------
-    cell : BenchmarkCell
-        Which.
-    data : mapping of str to Source
-        By name.
-
-    Returns
-    -------
-    CellResult
-        Measures only: the answers of a whole benchmark would take gigabytes.
+    Predictions are not stored: those of a whole benchmark would take gigabytes.
     """
     source = data[cell.data]
     problem = source.draw(cell.n_train, cell.draw)
-    start = time.perf_counter()
-    model = cell.model.fit(cell.model.build(source, len(problem.labels), cell.draw), problem)
-    fitted = time.perf_counter()
-    if getattr(model, "was_interrupted_", False):
-        raise KeyboardInterrupt  # it ended that fit; it was meant for the whole run
-    answers = {
-        name: ask(model, x, y, n_classes=problem.n_classes, with_evidence=name == "test" or y is None)
-        for name, (x, y) in problem.tests.items()
-    }
-    seconds = {"fit_seconds": fitted - start, "predict_seconds": time.perf_counter() - fitted}
+    model, answers, seconds = timed_answers(
+        lambda: cell.model.fit(cell.model.build(source, len(problem.labels), cell.draw), problem),
+        problem.tests,
+        reference="test",
+        n_classes=problem.n_classes,
+    )
     details: dict[str, Any] = {
         "seconds": seconds,
         "n_train": len(problem.labels),
@@ -187,6 +119,20 @@ def run_benchmark_cell(cell: BenchmarkCell, data: Mapping[str, Source]) -> CellR
     return CellResult(columns=cell.columns(), answers={}, measures=measures, details=details)
 
 
+def _baselines(device: str) -> dict[str, Contender]:
+    """Return PNCA and what it is compared with."""
+    return {name: Contender(name=name, device=device) for name in CONTENDERS}
+
+
+def _variants(questions: list[Question], device: str) -> dict[str, Contender]:
+    """Return PNCA, and PNCA with one choice changed at a time."""
+    changes = {name: given for question in questions for name, given in question.variants.items()}
+    return {
+        name: Contender(name=name, estimator="PNCA", device=device, changes=given)
+        for name, given in {"PNCA": {}, **changes}.items()
+    }
+
+
 def _sizes(source: Source, options: Options) -> tuple[int, ...]:
     if options.train_sizes:
         # A data set of one size has no choice.
@@ -197,7 +143,7 @@ def _sizes(source: Source, options: Options) -> tuple[int, ...]:
 
 
 def _temperature(cell: BenchmarkCell, source: Source, problem: Problem, model: Any) -> float:  # noqa: ANN401
-    """The temperature that suits predictions out of fold."""
+    """Fit the temperature to out-of-fold predictions, the model's own if it keeps them."""
     if hasattr(model, "oof_proba_"):
         with np.errstate(divide="ignore"):
             return fit_temperature(np.log(model.oof_proba_), problem.labels)

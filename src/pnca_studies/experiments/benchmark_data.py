@@ -1,4 +1,4 @@
-"""Small-data classification problems with something foreign to ask about: what the benchmark is run on."""
+"""The data sets of the benchmark: small classification problems, most with out-of-distribution inputs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,74 +17,29 @@ from pnca_studies.experiments.study import TestSet
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Problem:
-    """One draw: what to train on and what to ask.
+    """One draw: training examples and test sets."""
 
-    Attributes
-    ----------
-    inputs : ndarray of shape (n, p) or (n, h, w), float32
-        Training inputs.
-    labels : ndarray of shape (n,)
-        Their classes, from 0 to ``n_classes - 1``.
-    tests : mapping of str to TestSet
-        ``"test"``; ``"rotated"`` and ``"ood"``, the latter without labels, where there are such.
-    n_classes : int
-        Number of classes c.
-    groups : ndarray of shape (n,), or None
-        Whose examples belong together.
-    """
-
-    inputs: NDArray[np.float32]
-    labels: NDArray[np.int64]
-    tests: Mapping[str, TestSet]
+    inputs: NDArray[np.float32]  # (n, p) or (n, h, w)
+    labels: NDArray[np.int64]  # (n,), from 0 to n_classes - 1
+    tests: Mapping[str, TestSet]  # "test"; where there are such, "rotated" and "ood"
     n_classes: int
-    groups: NDArray[np.int64] | None = None
+    groups: NDArray[np.int64] | None = None  # (n,), patients
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Source:
-    """A data set, from which problems of several sizes are drawn.
-
-    Attributes
-    ----------
-    name : str
-        Its name in tables.
-    sizes : tuple of int
-        Numbers of training examples.
-    draw : callable
-        ``draw(n, s)`` returns problem s with n examples.
-    settings : str
-        Whose settings of the paper its models use: ``"mnist"`` or ``"covid"``.
-    has_images : bool
-        Whether inputs are images and may be augmented.
-    arrays : tuple of ndarray
-        All that the problems are drawn from, to tell one version of the data from another.
-    """
+    """A data set, from which problems of several sizes are drawn."""
 
     name: str
-    sizes: tuple[int, ...]
-    draw: Callable[[int, int], Problem] = field(repr=False)
-    settings: str = "mnist"
-    has_images: bool = False
-    arrays: tuple[NDArray[np.generic], ...] = field(default=(), repr=False)
+    sizes: tuple[int, ...]  # numbers of training examples
+    draw: Callable[[int, int], Problem] = field(repr=False)  # from n and a seed
+    settings: str = "mnist"  # for which experiment of the paper its models are set: "mnist" or "covid"
+    has_images: bool = False  # whether inputs are images and may be augmented
+    arrays: tuple[NDArray[np.generic], ...] = field(default=(), repr=False)  # all of the data
 
 
 def load_sources(data_dir: Path | None, *, quick: bool = False) -> tuple[dict[str, Source], list[str]]:
-    """Load every data set there is.
-
-    Parameters
-    ----------
-    data_dir : Path, optional
-        Where MNIST, notMNIST and the COVID features are. The others come with scikit-learn.
-    quick : bool
-        A tenth of the test images.
-
-    Returns
-    -------
-    sources : dict of str to Source
-        By name.
-    missing : list of str
-        Why a data set was left out.
-    """
+    """Load the data sets that are there, and say of the others why they are left out."""
     sources, missing = {}, []
     for load in (_mnist, _covid):
         try:
@@ -159,7 +114,7 @@ def _covid(data_dir: Path | None, *, quick: bool) -> list[Source]:
 
 
 def _tables() -> list[Source]:
-    """Data sets that come with scikit-learn; where there are three classes or more, one is held out."""
+    """Return the data sets of scikit-learn; of three classes or more, one is out of distribution."""
     digits = datasets.load_digits(return_X_y=True)
     return [
         _table("digits", digits, (50, 100, 200, 400, 1000), scale=1 / 16),
@@ -175,29 +130,21 @@ def _table(
     sizes: tuple[int, ...],
     scale: float | None = None,
 ) -> Source:
-    """A data set as problems; columns are standardised by the training examples unless a scale is given."""
+    """Draw problems from a table, whose columns are standardised by the training examples or scaled."""
     inputs, labels = data
     classes = np.unique(labels)
 
     def draw(n: int, s: int) -> Problem:
-        foreign = classes[s % len(classes)] if len(classes) > 2 else None
-        familiar = np.flatnonzero(labels != foreign) if foreign is not None else np.arange(len(labels))
-        rows = np.random.RandomState(s).permutation(familiar)
+        is_ood = (labels == classes[s % len(classes)]) & (len(classes) > 2)
+        known = np.unique(labels[~is_ood])
+        rows = np.random.RandomState(s).permutation(np.flatnonzero(~is_ood))
         train, test = rows[:n], rows[n:]
         centre, spread = inputs[train].mean(axis=0), inputs[train].std(axis=0)
         scaled = inputs * scale if scale else (inputs - centre) / np.where(spread > 0, spread, 1)
-        x = scaled.astype(np.float32)
-        _, y = np.unique(labels[familiar], return_inverse=True)
-        numbers = np.full(len(labels), -1)
-        numbers[familiar] = y
-        tests: dict[str, TestSet] = {"test": (x[test], numbers[test])}
-        if foreign is not None:
-            tests["ood"] = x[labels == foreign], None
-        return Problem(
-            inputs=x[train],
-            labels=numbers[train],
-            tests=tests,
-            n_classes=len(classes) - (foreign is not None),
-        )
+        x, y = scaled.astype(np.float32), np.searchsorted(known, labels)
+        tests: dict[str, TestSet] = {"test": (x[test], y[test])}
+        if is_ood.any():
+            tests["ood"] = x[is_ood], None
+        return Problem(inputs=x[train], labels=y[train], tests=tests, n_classes=len(known))
 
     return Source(name=name, sizes=sizes, draw=draw, arrays=(inputs, labels))

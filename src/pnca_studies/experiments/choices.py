@@ -7,45 +7,23 @@ from typing import Any
 
 from pnca.estimators import PNCAClassifier
 from pnca.exceptions import InvalidInputError
-from pnca_studies.experiments.settings import read_toml, settings_folder
+from pnca_studies.experiments.settings import changeable_arguments, read_toml, settings_folder
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """One choice, the alternatives to the default, and why it was made.
+    """One choice, the alternatives to the default, and why it was made."""
 
-    Attributes
-    ----------
-    title : str
-        What is asked.
-    answer : str
-        The default, and the reason for it.
-    variants : mapping of str to mapping
-        Names of the alternatives, and the arguments that make them.
-    images : bool
-        Whether it is asked about images, or about everything else.
-    """
-
-    title: str
-    answer: str
-    variants: Mapping[str, Mapping[str, Any]]
-    images: bool = False
+    title: str  # what is asked
+    answer: str  # the default, and the reason for it
+    variants: Mapping[str, Mapping[str, Any]]  # names of the alternatives, and the arguments that make them
+    images: bool = False  # whether it is asked about images, or about everything else
 
 
 def load_questions(folder: Path | None = None) -> list[Question]:
-    """Read ``choices.toml``.
-
-    Parameters
-    ----------
-    folder : Path, optional
-        By default that of the settings.
-
-    Returns
-    -------
-    list of Question
-    """
+    """Read ``choices.toml`` from a folder, by default that of the settings."""
     table = read_toml((folder or settings_folder()) / "choices.toml")
-    known = set(PNCAClassifier._get_param_names()) - {"random_state", "device"}
+    known = changeable_arguments(PNCAClassifier)
     questions, names = [], set()
     for entry in table.get("question", []):
         if set(entry) - {"images"} != {"title", "answer", "variants"}:

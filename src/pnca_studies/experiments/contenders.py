@@ -1,6 +1,6 @@
-"""Who takes part in the benchmark."""
+"""The models of the benchmark, each with the settings recommended for it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,13 +14,14 @@ from pnca.exceptions import InvalidInputError
 from pnca.training.augmentation import ImageShape, augment
 from pnca_studies.experiments.benchmark_data import Problem, Source
 from pnca_studies.experiments.modules import constructor_arguments
+from pnca_studies.experiments.settings import Model
 from pnca_studies.rivals import RIVALS, build_rival, nearest_distance, pca_residual
 
 #: The paper's models, by the names of their classes.
 PAPER = ("DNN", "BNN", "Ensemble", "NCA", "PNCA (paper)")
-#: Scores of what is foreign that need no classifier.
+#: Out-of-distribution scores that need no classifier.
 TRIVIAL = ("nearest distance", "PCA residual")
-#: All of them, ours first.
+#: All of them, PNCA first.
 CONTENDERS = ("PNCA", *PAPER, "Ensemble + dropout", *RIVALS, *TRIVIAL)
 #: Those that learn from augmented images. The paper's models are as in the paper, without.
 ON_IMAGES = ("PNCA", "Ensemble + dropout", "MC dropout", "SNGP", "Laplace", *TRIVIAL)
@@ -29,26 +30,12 @@ _EPOCHS, _STEPS, _BATCH = 300, 6000, 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contender:
-    """A model by name, as a study's cell needs it.
+class Contender(Model):
+    """A model of the benchmark; only of PNCA can arguments be changed."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in tables.
-    estimator : str
-        One of :data:`CONTENDERS`; the name, unless something is changed.
-    device : str
-        Where networks of this package are trained.
-    changes : mapping
-        Arguments of ``PNCAClassifier`` that are not the default ones.
-    """
-
-    name: str
-    estimator: str = ""
-    device: str = "cpu"
+    estimator: str = ""  # one of CONTENDERS; the name, unless something is changed
     settings: str = field(default="benchmark", init=False)
-    changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    device: str = "cpu"  # where this package's networks are trained
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "estimator", self.estimator or self.name)
@@ -56,21 +43,7 @@ class Contender:
             raise InvalidInputError(f"Unknown models {[self.estimator]}; known are {', '.join(CONTENDERS)}.")
 
     def build(self, source: Source, n_train: int, random_state: int) -> Any:  # noqa: ANN401
-        """Make the unfitted model with the settings recommended for it.
-
-        Parameters
-        ----------
-        source : Source
-            On what.
-        n_train : int
-            Training examples.
-        random_state : int
-            Its seed.
-
-        Returns
-        -------
-        classifier
-        """
+        """Build the unfitted model for a data set and so many training examples."""
         common: dict[str, Any] = {"random_state": random_state, "device": self.device}
         max_epochs = min(_EPOCHS, _STEPS * _BATCH // n_train)
         if self.estimator == "PNCA":
@@ -97,69 +70,41 @@ class Contender:
         return _OnRows(build, max_epochs, augmented=source.has_images)
 
     def takes_part(self, source: Source) -> bool:
-        """Whether it is made for a data set: images are for those that learn from augmented ones.
-
-        Parameters
-        ----------
-        source : Source
-            Which.
-
-        Returns
-        -------
-        bool
-        """
+        """Tell whether it is run on a data set: images are for those that learn from augmented ones."""
         return not source.has_images or self.estimator in ON_IMAGES
 
     def fit(self, model: Any, problem: Problem) -> Any:  # noqa: ANN401
-        """Fit, and tell the model who belongs together if it can use that.
-
-        Parameters
-        ----------
-        model : classifier
-            As from :meth:`build`.
-        problem : Problem
-            Whose training examples.
-
-        Returns
-        -------
-        classifier
-        """
+        """Fit a model from :meth:`build`; PNCA alone can use the groups."""
         if self.estimator == "PNCA" and problem.groups is not None:
             return model.fit(problem.inputs, problem.labels, groups=problem.groups)
         return model.fit(problem.inputs, problem.labels)
 
 
 class TrivialScore:
-    """A score of familiarity by the inputs alone; as a classifier it knows the class shares.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`TRIVIAL`.
-    """
+    """One of :data:`TRIVIAL` as evidence; as a classifier it predicts the class frequencies."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def fit(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> "TrivialScore":
-        """Keep the inputs (n, ...) and the shares of the labels (n,)."""
+        """Keep the inputs (n, ...) and the frequencies of the labels (n,)."""
         self.inputs_ = _rows(inputs)
         self.classes_, counts = np.unique(labels, return_counts=True)
         self.shares_ = counts / counts.sum()
         return self
 
     def predict_proba(self, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Class shares, whatever the inputs (n, ...): (n, c)."""
+        """Return the class frequencies (n, c), whatever the inputs (n, ...)."""
         return np.tile(self.shares_, (len(inputs), 1))
 
     def evidence(self, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Minus the distance or the residual of inputs (n, ...): (n,)."""
+        """Return minus the distance or the residual (n,) of inputs (n, ...)."""
         score = nearest_distance if self.name == "nearest distance" else pca_residual
         return -score(self.inputs_, _rows(inputs))
 
 
 class _OnRows:
-    """A rival that takes rows of numbers; images are augmented for it and laid out as rows."""
+    """A baseline that takes rows of numbers; images are augmented for it and flattened."""
 
     def __init__(self, build: Callable[..., Any], max_epochs: int, *, augmented: bool) -> None:
         self.build, self.max_epochs, self.augmented = build, max_epochs, augmented

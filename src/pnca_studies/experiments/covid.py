@@ -1,7 +1,7 @@
 """The paper's second experiment: COVID-19 or not, from frozen features of chest X-rays.
 
-Trained on four folds of five; asked about the fifth, about X-rays from another hospital (Actualmed), and
-about X-rays of bones, which have no chest in them.
+Models are trained on four folds of five and tested on the fifth, on X-rays from another hospital (Actualmed),
+and on X-rays of bones, which are out of distribution.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, KFold
 
-from pnca.estimators.base import ParticleClassifier
 from pnca.exceptions import InvalidInputError
 from pnca.vision import Backbone, image_features
 from pnca_studies.data import (
@@ -24,62 +23,37 @@ from pnca_studies.data import (
     read_covid_chestxray,
     read_mura,
 )
-from pnca_studies.experiments.settings import ModelSettings, load_exhibits
-from pnca_studies.experiments.store import CellResult, array_fingerprint
-from pnca_studies.experiments.study import Options, Study, TestSet, fit_and_ask
+from pnca_studies.data.covid import ACTUALMED_FOLDER, COVID_CHESTXRAY_FOLDER, MURA_FOLDER
+from pnca_studies.experiments.settings import Classifier, ModelSettings, load_exhibits
+from pnca_studies.experiments.store import CellResult, fingerprint
+from pnca_studies.experiments.study import Cell, Options, Study, TestSet, fit_and_ask
 
 N_FOLDS = 5
 _QUICK_TRIALS = 1
-_CLONES = ("covid-chestxray-dataset", "Actualmed-COVID-chestxray-dataset", "MURA-v1.1")
+
+#: Rows of the training folds, and of the fold that is held out.
+Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CovidCell:
-    """One model on four folds of a partition.
+class CovidCell(Cell):
+    """One model on four folds of a partition."""
 
-    Attributes
-    ----------
-    features : str
-        ``"plain"`` or ``"equalised"``.
-    labels : str
-        ``"paper"``: all images, positive if the finding is exactly COVID-19. ``"any_covid"``: X-rays
-        alone, positive if the finding names COVID-19.
-    folds : str
-        ``"random"`` as in the paper, or ``"grouped"``, which never splits a patient.
-    trial : int
-        Seed of the partition.
-    fold : int
-        The fold that is left out.
-    model : ModelSettings
-        Which model.
-    """
-
-    features: str
-    labels: str
-    folds: str
-    trial: int
-    fold: int
+    experiment: str = "covid"
+    features: str  # "plain" or "equalised"
+    labels: str  # "paper": all images, positive if exactly COVID-19; "any_covid": X-rays, if it is named
+    folds: str  # "random" as in the paper, or "grouped", which never splits a patient
+    trial: int  # seed of the partition
+    fold: int  # the fold that is held out
     model: ModelSettings
 
-    def columns(self) -> dict[str, Any]:
-        """What identifies the cell."""
-        return {
-            "experiment": "covid",
-            "features": self.features,
-            "labels": self.labels,
-            "folds": self.folds,
-            "trial": self.trial,
-            "fold": self.fold,
-            "model": self.model.name,
-        }
-
     def settings(self) -> dict[str, Any]:
-        """Every constructor argument of its model; the number of training images follows from the data."""
+        """Return every constructor argument of the model that does not follow from the number of images."""
         arguments: dict[str, Any] = self.build(n_train=0).get_params()
         return arguments
 
-    def build(self, n_train: int) -> ParticleClassifier:
-        """Make its unfitted model for so many training images."""
+    def build(self, n_train: int) -> Classifier:
+        """Build the unfitted model for so many training images."""
         return self.model.build("covid", n_train, random_state=N_FOLDS * self.trial + self.fold)
 
 
@@ -92,27 +66,33 @@ def covid_study(
 ) -> Study[CovidCell, Mapping[str, CovidFeatures]]:
     """Lay out the grid of (features, labels, folds, trial, fold, model) and load the features.
 
-    Parameters
-    ----------
-    data_dir : Path, optional
-        Where the prepared features are; with a backbone, where clones of the public repositories and
-        the user's MURA folder are.
-    options : Options, optional
-        What differs from the settings in ``paper/``.
-    backbone : Backbone, optional
-        Compute the features from the images with this network.
-    progress : callable, optional
-        ``progress(n_done, n)`` while images are read.
-
-    Returns
-    -------
-    Study
+    With a backbone they are computed from the images in ``data_dir``; ``progress(n_done, n)`` is told.
     """
     options = options or Options()
     if options.train_sizes:
         raise InvalidInputError("covid trains on four folds of five: leave --train-sizes out.")
     if data_dir is None:
         raise InvalidInputError("covid needs the folder of its data: name it with --data-dir.")
+    cells = _cells(options)
+    data = {
+        variant: load_covid_features(data_dir, variant)  # type: ignore[arg-type]
+        if backbone is None
+        else compute_covid_features(data_dir, backbone, equalise=variant == "equalised", progress=progress)
+        for variant in sorted({cell.features for cell in cells})
+    }
+    return Study(
+        name="covid",
+        cells=cells,
+        data=data,
+        work=run_covid_cell,
+        options=options,
+        protocol={"data": {name: _describe(features) for name, features in data.items()}},
+        seeds=f"partition t: random_state=t; its fold f: random_state={N_FOLDS} t + f",
+        headline=[("validation", "accuracy"), ("validation", "auroc"), ("bones", "above_0.9")],
+    )
+
+
+def _cells(options: Options) -> list[CovidCell]:
     exhibits = load_exhibits("covid").values()
     # A quick run has the paper's own condition only.
     shown = [exhibit for exhibit in exhibits if exhibit.in_paper] if options.quick else exhibits
@@ -128,38 +108,11 @@ def covid_study(
             options.pick_models(shown),
         )
     )
-    data = {
-        variant: load_covid_features(data_dir, variant)  # type: ignore[arg-type]
-        if backbone is None
-        else compute_covid_features(data_dir, backbone, equalise=variant == "equalised", progress=progress)
-        for variant in sorted({cell.features for cell in cells})
-    }
-    return Study(
-        name="covid",
-        cells=sorted(cells, key=lambda cell: (cell.trial, cell.fold)),
-        data=data,
-        work=run_covid_cell,
-        options=options,
-        protocol={"data": {name: _describe(features) for name, features in data.items()}},
-        seeds=f"partition t: random_state=t; its fold f: random_state={N_FOLDS} t + f",
-        headline=[("validation", "accuracy"), ("validation", "auroc"), ("bones", "above_0.9")],
-    )
+    return sorted(cells, key=lambda cell: (cell.trial, cell.fold))
 
 
 def run_covid_cell(cell: CovidCell, data: Mapping[str, CovidFeatures]) -> CellResult:
-    """Fit a cell's model on four folds and ask it about the fifth, Actualmed and the bones.
-
-    Parameters
-    ----------
-    cell : CovidCell
-        Which.
-    data : mapping of str to CovidFeatures
-        By kind of features.
-
-    Returns
-    -------
-    CellResult
-    """
+    """Fit a cell's model to four folds and predict the fifth, Actualmed and the bones."""
     given = data[cell.features]
     inputs, labels, patients = labelled(given, cell.labels)
     train, held_out = split(patients, cell)
@@ -184,62 +137,20 @@ def run_covid_cell(cell: CovidCell, data: Mapping[str, CovidFeatures]) -> CellRe
 def labelled(
     given: CovidFeatures, labels: str
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.str_]]:
-    """Pick the training images and their labels.
-
-    Parameters
-    ----------
-    given : CovidFeatures
-        All of them.
-    labels : str
-        ``"paper"`` or ``"any_covid"``; see :class:`CovidCell`.
-
-    Returns
-    -------
-    inputs : ndarray of shape (n, p)
-    labels : ndarray of shape (n,)
-    patients : ndarray of shape (n,)
-    """
+    """Return inputs (n, p), labels (n,) and patients (n,) by the rule that :class:`CovidCell` names."""
     if labels == "paper":
         return given.features, given.labels_paper, given.patients
     kept = given.is_xray
     return given.features[kept], given.labels_any_covid[kept], given.patients[kept]
 
 
-def split(patients: NDArray[np.str_], cell: CovidCell) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of four folds, and of the fold that the cell leaves out.
-
-    Parameters
-    ----------
-    patients : ndarray of shape (n,)
-        Whose image each is.
-    cell : CovidCell
-        Kind and seed of the partition, and which fold.
-
-    Returns
-    -------
-    train, held_out : ndarray of int
-    """
+def split(patients: NDArray[np.str_], cell: CovidCell) -> Split:
+    """Return the rows of four folds, and of the fold that the cell holds out."""
     return partition(patients, cell.folds, cell.trial)[cell.fold]
 
 
-def partition(
-    patients: NDArray[np.str_], folds: str, trial: int
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Deal images into folds.
-
-    Parameters
-    ----------
-    patients : ndarray of shape (n,)
-        Whose image each is.
-    folds : str
-        ``"random"``, or ``"grouped"``, which never splits a patient.
-    trial : int
-        Seed of the partition.
-
-    Returns
-    -------
-    list of (rows of the other folds, rows of the fold)
-    """
+def partition(patients: NDArray[np.str_], folds: str, trial: int) -> list[Split]:
+    """Split images at random, or ``"grouped"`` by patient, into folds seeded by the trial."""
     if folds == "random":
         return list(KFold(N_FOLDS, shuffle=True, random_state=trial).split(patients))
     return list(GroupKFold(N_FOLDS, shuffle=True, random_state=trial).split(patients, groups=patients))
@@ -252,25 +163,9 @@ def compute_covid_features(
     equalise: bool,
     progress: Callable[[int, int], None] | None = None,
 ) -> CovidFeatures:
-    """Compute the features from the images of the public repositories.
-
-    Parameters
-    ----------
-    data_dir : Path
-        Holds ``covid-chestxray-dataset``, ``Actualmed-COVID-chestxray-dataset`` and ``MURA-v1.1``.
-    backbone : Backbone
-        The frozen network.
-    equalise : bool
-        Whether every image is squashed and its histogram equalised first.
-    progress : callable, optional
-        ``progress(n_done, n)`` while images are read.
-
-    Returns
-    -------
-    CovidFeatures
-    """
-    chest, actualmed, bones = (data_dir / name for name in _CLONES)
-    train, test, ood = read_covid_chestxray(chest), read_actualmed(actualmed), read_mura(bones)
+    """Compute the features of the published images; ``equalise`` squashes and equalises each image first."""
+    train = read_covid_chestxray(data_dir / COVID_CHESTXRAY_FOLDER)
+    test, ood = read_actualmed(data_dir / ACTUALMED_FOLDER), read_mura(data_dir / MURA_FOLDER)
     paths = [*train.paths, *test.paths, *test.inconclusive_paths, *ood.paths]
     preprocessing = backbone.preprocessing
     if equalise:
@@ -295,14 +190,14 @@ def compute_covid_features(
 
 
 def _describe(given: CovidFeatures) -> dict[str, Any]:
-    """Counts and a fingerprint of everything that decides a cell."""
+    """Return counts, and a fingerprint of everything that decides a cell."""
     groups, counts = np.unique(given.ood_groups, return_counts=True)
     arrays = (
         *(given.features, given.labels_paper, given.labels_any_covid, given.is_xray, given.patients),
         *(given.test_features, given.test_labels, given.ood_features, given.ood_groups),
     )
     return {
-        "fingerprint": array_fingerprint(*arrays),
+        "fingerprint": fingerprint(*arrays),
         "train": len(given.features),
         "train_positive": int(given.labels_paper.sum()),
         "xrays": int(given.is_xray.sum()),

@@ -8,107 +8,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pnca import evaluation
-from pnca.estimators import (
-    BNNClassifier,
-    DNNClassifier,
-    EnsembleClassifier,
-    NCAClassifier,
-    PNCAClassifier,
-    paper_settings,
-)
-from pnca.estimators.base import ParticleClassifier
+from pnca import estimators, evaluation
+from pnca.estimators import PNCAClassifier, paper_settings
 from pnca_studies.data import ShiftExperiment
+from pnca_studies.experiments.settings import Classifier
 from pnca_studies.experiments.store import versions
 
-#: The three test sets of the demo: familiar, shifted, foreign.
+#: In distribution, shifted, out of distribution.
 TEST_SETS = ("digits", "rotated", "letters")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DemoResult:
-    """What one model answers on the three test sets.
+    """One model's predictions on each of ``TEST_SETS``."""
 
-    Attributes
-    ----------
-    name : str
-        The model's name in tables and figures.
-    settings : dict
-        Its constructor arguments.
-    fit_seconds : float
-        Time the training took.
-    probabilities : mapping of str to ndarray of shape (n, c)
-        Class probabilities on each of ``TEST_SETS``.
-    evidence : mapping of str to ndarray of shape (n,), or None
-        Log kernel mass on each of ``TEST_SETS``, for the models that have it.
-    """
-
-    name: str
-    settings: dict[str, Any]
+    name: str  # in tables and figures
+    settings: dict[str, Any]  # constructor arguments
     fit_seconds: float
-    probabilities: Mapping[str, NDArray[np.float64]]
-    evidence: Mapping[str, NDArray[np.float64]] | None
+    probabilities: Mapping[str, NDArray[np.float64]]  # (n, c)
+    evidence: Mapping[str, NDArray[np.float64]] | None  # (n,), log kernel mass of the models that have it
 
 
-def demo_models(random_state: int) -> dict[str, ParticleClassifier]:
-    """The paper's five models with its settings, and PNCA with our defaults.
-
-    Parameters
-    ----------
-    random_state : int
-        Seed of every model.
-
-    Returns
-    -------
-    dict of str to classifier
-    """
-    paper = {
-        "DNN": DNNClassifier,
-        "BNN": BNNClassifier,
-        "Ensemble": EnsembleClassifier,
-        "NCA": NCAClassifier,
-        "PNCA": PNCAClassifier,
+def demo_models(random_state: int) -> dict[str, Classifier]:
+    """Build the paper's five models with its settings, and PNCA with its defaults."""
+    models: dict[str, Classifier] = {
+        name: getattr(estimators, f"{name}Classifier")(**paper_settings(name), random_state=random_state)
+        for name in ("DNN", "BNN", "Ensemble", "NCA")
     }
-    models: dict[str, ParticleClassifier] = {
-        f"{name} (paper)" if name == "PNCA" else name: model(
-            **paper_settings(name), random_state=random_state
-        )
-        for name, model in paper.items()
-    }
-    return {**models, "PNCA": PNCAClassifier(random_state=random_state)}
+    models["PNCA (paper)"] = PNCAClassifier(**paper_settings("PNCA"), random_state=random_state)
+    models["PNCA"] = PNCAClassifier(random_state=random_state)
+    return models
 
 
 def images_by_set(experiment: ShiftExperiment) -> dict[str, NDArray[np.float32]]:
-    """The images of each of ``TEST_SETS``: (n, h, w).
-
-    Parameters
-    ----------
-    experiment : ShiftExperiment
-        The data of the demo.
-
-    Returns
-    -------
-    dict of str to ndarray
-    """
+    """Return the images (n, h, w) of each of ``TEST_SETS``."""
     images = experiment.test_images, experiment.rotated_images, experiment.ood_images
     return dict(zip(TEST_SETS, images, strict=True))
 
 
-def run_demo(experiment: ShiftExperiment, models: Mapping[str, ParticleClassifier]) -> Iterator[DemoResult]:
-    """Train each model in turn and ask it about the three test sets.
-
-    Parameters
-    ----------
-    experiment : ShiftExperiment
-        See :func:`pnca_studies.data.load_digits_experiment`.
-    models : mapping of str to classifier
-        Unfitted models by name.
-
-    Yields
-    ------
-    DemoResult
-        One a model, as soon as it is there.
-    """
+def run_demo(experiment: ShiftExperiment, models: Mapping[str, Classifier]) -> Iterator[DemoResult]:
+    """Train each model in turn and yield its predictions on the three test sets."""
     train = _flat(experiment.train_images)
     tests = {name: _flat(images) for name, images in images_by_set(experiment).items()}
     for name, model in models.items():
@@ -128,20 +67,7 @@ def run_demo(experiment: ShiftExperiment, models: Mapping[str, ParticleClassifie
 
 
 def measure(result: DemoResult, labels: NDArray[np.int64]) -> dict[str, float | None]:
-    """Reduce a model's answers to the numbers of the demo's table.
-
-    Parameters
-    ----------
-    result : DemoResult
-        What the model answered.
-    labels : ndarray of shape (n,)
-        True classes of the digits, rotated or not.
-
-    Returns
-    -------
-    dict of str to float, or None where a model has no evidence
-        Out-of-distribution figures compare letters with unrotated digits.
-    """
+    """Compute the demo's table for one model; letters are compared with unrotated digits."""
     digits, rotated, letters = (result.probabilities[name] for name in TEST_SETS)
     auroc_by_evidence = None
     if result.evidence is not None:
@@ -162,22 +88,7 @@ def measure(result: DemoResult, labels: NDArray[np.int64]) -> dict[str, float | 
 def record(
     results: list[DemoResult], experiment: ShiftExperiment, *, n_train: int, random_state: int
 ) -> dict[str, Any]:
-    """Everything ``results.json`` holds: numbers, settings, seed, versions.
-
-    Parameters
-    ----------
-    results : list of DemoResult
-        One a model.
-    experiment : ShiftExperiment
-        The data they answered.
-    n_train, random_state : int
-        How the data were drawn.
-
-    Returns
-    -------
-    dict
-        Ready to be written as JSON.
-    """
+    """Return the content of ``results.json``: measures, settings, seed and versions."""
     return {
         "study": "demo",
         "data": {

@@ -1,7 +1,7 @@
 """Run many independent fits, here or on a cluster, so that nothing finished is ever lost.
 
-joblib hands the cells out: to processes of this machine, or to the workers of a Dask cluster. Every
-worker computes with one thread, so a cell's result does not depend on who computes it.
+joblib distributes the cells to processes of this machine or to the workers of a Dask cluster. Every worker
+computes with one thread, so a cell's result does not depend on where it is computed.
 """
 
 import logging
@@ -21,7 +21,7 @@ from pnca_studies.experiments.store import CellResult
 C = TypeVar("C")
 D = TypeVar("D")
 
-#: Does the work of one cell with the data of the experiment.
+#: Computes one cell with the data of the experiment.
 Work = Callable[[C, D], CellResult]
 
 
@@ -42,21 +42,11 @@ class WorkersLostError(PncaError, RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """Who computes the cells.
+    """Where cells are computed."""
 
-    Attributes
-    ----------
-    name : str
-        ``"local"``: processes of this machine. ``"dask"``: a Dask cluster.
-    jobs : int
-        Cells at a time; on a scheduler's cluster its workers decide.
-    scheduler : str, optional
-        Address of a running Dask scheduler, such as ``tcp://host:8786``; None starts a cluster here.
-    """
-
-    name: str = "local"
-    jobs: int = 1
-    scheduler: str | None = None
+    name: str = "local"  # processes of this machine; or "dask", a cluster
+    jobs: int = 1  # cells at a time; on a running scheduler its workers decide
+    scheduler: str | None = None  # address such as tcp://host:8786; None starts a Dask cluster here
 
     def __post_init__(self) -> None:
         if self.name not in ("local", "dask"):
@@ -69,17 +59,7 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome(Generic[C]):
-    """What became of a cell: a result, or the error that it ended with.
-
-    Attributes
-    ----------
-    cell : C
-        Which.
-    result : CellResult or None
-        What it found.
-    error : str or None
-        The traceback.
-    """
+    """A cell with its result, or with the traceback of the error that ended it."""
 
     cell: C
     result: CellResult | None = None
@@ -87,28 +67,9 @@ class Outcome(Generic[C]):
 
 
 def run_cells(cells: Sequence[C], work: Work[C, D], data: D, engine: Engine) -> Iterator[Outcome[C]]:
-    """Compute cells, each as one task, and give them back as they finish.
+    """Compute cells, each as one task, and yield their outcomes as they finish.
 
-    Parameters
-    ----------
-    cells : sequence
-        What to compute; each is sent to a worker.
-    work : callable
-        ``work(cell, data)``; a function of a module, so that workers can import it.
-    data : object
-        Sent to each worker once. Large arrays in it are mapped, not copied, on this machine.
-    engine : Engine
-        Who computes.
-
-    Yields
-    ------
-    Outcome
-        In the order in which they finish. An exception in a cell is that cell's outcome.
-
-    Raises
-    ------
-    WorkersLostError
-        If workers die, and die again after a fresh start.
+    Workers import ``work``, and get ``data`` once; on this machine large arrays are mapped, not copied.
     """
     waiting = list(cells)
     for last_try in (False, True):
@@ -118,7 +79,7 @@ def run_cells(cells: Sequence[C], work: Work[C, D], data: D, engine: Engine) -> 
                 yield outcome
             return
         except WorkersLostError:
-            # Once may be bad luck: another program took the memory. Start anew with what is left.
+            # Once may be bad luck: another program took the memory. Start again with what is left.
             if last_try:
                 raise
 
@@ -130,7 +91,7 @@ def _run_once(cells: Sequence[C], work: Work[C, D], data: D, engine: Engine) -> 
         parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
         try:
             yield from parallel(joblib.delayed(_attempt)(work, cell, data) for cell in cells)
-        # What a cell raises comes home as its outcome, so this is of the engine: each has errors of its own.
+        # What a cell raises is in its outcome, so this is the engine's; each engine has its own exceptions.
         except Exception as error:
             raise WorkersLostError(
                 f"The workers died ({type(error).__name__}), perhaps for want of memory or disk space. "
@@ -139,20 +100,14 @@ def _run_once(cells: Sequence[C], work: Work[C, D], data: D, engine: Engine) -> 
 
 
 def check_engine(engine: Engine) -> None:
-    """Refuse an engine that cannot work, before anything is written.
-
-    Parameters
-    ----------
-    engine : Engine
-        Whose scheduler, if it has one, must answer and have workers.
-    """
+    """Refuse an engine that cannot work, before anything is written."""
     if engine.scheduler is not None:
         with _dask_client(engine):
             pass
 
 
 def _attempt(work: Work[C, D], cell: C, data: D) -> Outcome[C]:
-    """Run in the worker: one thread, warnings collected, exceptions brought home as text."""
+    """Run in the worker: one thread, warnings collected, exceptions returned as text."""
     torch.set_num_threads(1)
     try:
         with warnings.catch_warnings(record=True) as caught:

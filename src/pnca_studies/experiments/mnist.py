@@ -1,4 +1,4 @@
-"""The paper's first experiment: a few digits of MNIST, then digits, rotated digits and letters.
+"""The paper's first experiment: train on a few digits of MNIST, test on digits, rotated digits and letters.
 
 The ablation is the same experiment with other models.
 """
@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pnca.estimators.base import ParticleClassifier
 from pnca.exceptions import InvalidInputError
 from pnca_studies.data import load_mnist, load_notmnist, rotate
-from pnca_studies.experiments.settings import ModelSettings, load_exhibits
-from pnca_studies.experiments.store import CellResult, array_fingerprint
-from pnca_studies.experiments.study import Options, Study, TestSet, fit_and_ask
+from pnca_studies.experiments.settings import Classifier, ModelSettings, load_exhibits
+from pnca_studies.experiments.store import CellResult, fingerprint
+from pnca_studies.experiments.study import Cell, Options, Study, TestSet, fit_and_ask
 
 ROTATION = 60.0  # degrees, as in the paper
 _N_CLASSES = 10
@@ -27,62 +26,30 @@ _N_QUICK, _N_QUICK_BY_ANGLE, _QUICK_ANGLES, _QUICK_TRIALS = 1000, 500, (0, 60, 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class MnistCell:
-    """One model on one draw of the training images.
+class MnistCell(Cell):
+    """One model on one draw of the training images; the experiment is ``"mnist"`` or ``"ablation"``."""
 
-    Attributes
-    ----------
-    experiment : str
-        ``"mnist"`` or ``"ablation"``.
-    n_train : int
-        Training images.
-    draw : int
-        Seed of the draw and of the model.
-    model : ModelSettings
-        Which model.
-    """
-
-    experiment: str
     n_train: int
-    draw: int
+    draw: int  # seed of the draw and of the model
     model: ModelSettings
 
-    def columns(self) -> dict[str, Any]:
-        """What identifies the cell."""
-        return {
-            "experiment": self.experiment,
-            "n_train": self.n_train,
-            "draw": self.draw,
-            "model": self.model.name,
-        }
-
     def settings(self) -> dict[str, Any]:
-        """Every constructor argument of its model."""
+        """Return every constructor argument of the model."""
         arguments: dict[str, Any] = self.build().get_params()
         return arguments
 
-    def build(self) -> ParticleClassifier:
-        """Make its unfitted model."""
+    def build(self) -> Classifier:
+        """Build the unfitted model."""
         return self.model.build("mnist", self.n_train, random_state=self.draw)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MnistData:
-    """Training images to draw from, and the test sets.
+    """Training images to draw from, and the test sets."""
 
-    Attributes
-    ----------
-    images : ndarray of shape (60000, 784), uint8
-        Training images.
-    labels : ndarray of shape (60000,)
-        Their digits.
-    tests : dict of str to TestSet
-        ``"test"``, ``"rotated"``, ``"notmnist"`` and ``"angle 0"`` and so on.
-    """
-
-    images: NDArray[np.uint8]
-    labels: NDArray[np.int64]
-    tests: dict[str, TestSet]
+    images: NDArray[np.uint8]  # (60000, 784)
+    labels: NDArray[np.int64]  # (60000,)
+    tests: dict[str, TestSet]  # "test", "rotated", "notmnist", "angle 0" and so on
 
 
 def mnist_study(
@@ -92,23 +59,7 @@ def mnist_study(
     experiment: str = "mnist",
     download: bool = False,
 ) -> Study[MnistCell, MnistData]:
-    """Lay out the grid of (n, draw, model) and load the data.
-
-    Parameters
-    ----------
-    data_dir : Path, optional
-        Where the files of MNIST and notMNIST are; the cache folder is looked into as well.
-    options : Options, optional
-        What differs from the settings in ``paper/``.
-    experiment : str
-        ``"mnist"`` or ``"ablation"``.
-    download : bool
-        Whether missing data may be fetched.
-
-    Returns
-    -------
-    Study
-    """
+    """Lay out the grid of (n, draw, model) and load the data."""
     options = options or Options()
     exhibits = load_exhibits(experiment).values()
     models = options.pick_models(exhibits)
@@ -133,10 +84,9 @@ def mnist_study(
         work=run_mnist_cell,
         options=options,
         protocol={
-            "training_images": array_fingerprint(data.images, data.labels),
+            "training_images": fingerprint(data.images, data.labels),
             "test_sets": {
-                name: {"n": len(x), "fingerprint": array_fingerprint(x, y)}
-                for name, (x, y) in data.tests.items()
+                name: {"n": len(x), "fingerprint": fingerprint(x, y)} for name, (x, y) in data.tests.items()
             },
         },
         seeds="draw s: numpy RandomState(s).choice(60000, n, replace=False) and random_state=s",
@@ -145,19 +95,7 @@ def mnist_study(
 
 
 def run_mnist_cell(cell: MnistCell, data: MnistData) -> CellResult:
-    """Fit a cell's model on its draw and ask it about the test sets.
-
-    Parameters
-    ----------
-    cell : MnistCell
-        Which.
-    data : MnistData
-        See there.
-
-    Returns
-    -------
-    CellResult
-    """
+    """Fit a cell's model to its draw and predict the test sets."""
     rows = draw_rows(len(data.images), cell.n_train, cell.draw)
     return fit_and_ask(
         cell,
@@ -171,22 +109,7 @@ def run_mnist_cell(cell: MnistCell, data: MnistData) -> CellResult:
 
 
 def draw_rows(n_images: int, n_train: int, draw: int) -> NDArray[np.int64]:
-    """Rows of a draw of the training images: (n_train,).
-
-    Parameters
-    ----------
-    n_images : int
-        Images to draw from.
-    n_train : int
-        How many.
-    draw : int
-        The seed.
-
-    Returns
-    -------
-    ndarray of shape (n_train,)
-        A smaller draw of the same seed is the beginning of a larger one.
-    """
+    """Draw rows (n_train,); a smaller draw of the same seed is the beginning of a larger one."""
     return np.random.RandomState(draw).choice(n_images, n_train, replace=False)
 
 
@@ -211,7 +134,7 @@ def _load(data_dir: Path | None, angles: list[int], *, quick: bool, download: bo
 
 
 def _spread(n: int, n_picked: int) -> NDArray[np.int64]:
-    """Rows at equal distances: at most ``n_picked`` of n."""
+    """Pick at most ``n_picked`` of n rows at equal distances."""
     return np.arange(n)[:: -(-n // n_picked)]
 
 

@@ -14,15 +14,8 @@ from pnca.exceptions import InvalidInputError
 class SpectralLinear(nn.Linear):
     """A linear layer that stretches no distance by more than a bound.
 
-    The largest singular value of its weight is found by a few steps of power iteration from a fixed
-    start, anew in every pass, so that the layer has no state.
-
-    Parameters
-    ----------
-    n_in, n_out : int
-        Widths.
-    bound : float
-        The largest stretch.
+    The largest singular value of its weight comes from a few steps of power iteration, from a fixed start
+    in every pass, so that the layer has no state.
     """
 
     def __init__(self, n_in: int, n_out: int, bound: float = 0.95) -> None:
@@ -42,19 +35,7 @@ class SpectralLinear(nn.Linear):
 
 
 class ResidualEmbedding(nn.Module):
-    """Residual blocks with bounded stretch, which keep distances up to a factor.
-
-    Parameters
-    ----------
-    n_in, n_out : int
-        Widths of inputs and embeddings.
-    width : int
-        Width of the blocks.
-    dropout : float
-        Share of the inputs set to zero in training.
-    spectral : bool
-        Bound the stretch of the blocks; without it they are plain.
-    """
+    """Two residual blocks; if ``spectral``, of bounded stretch, which keeps distances up to a factor."""
 
     def __init__(self, n_in: int, n_out: int, *, width: int, dropout: float, spectral: bool) -> None:
         super().__init__()
@@ -81,17 +62,7 @@ _MODULES = {
 
 
 def constructor_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn what a settings file can say into constructor arguments.
-
-    Parameters
-    ----------
-    arguments : mapping
-        ``module`` may be the name of a network; the word "none" stands for None, which TOML lacks.
-
-    Returns
-    -------
-    dict
-    """
+    """Turn a table of TOML into constructor arguments: a module by name, None as the word "none"."""
     arguments = {name: None if value == "none" else value for name, value in arguments.items()}
     if "module" not in arguments:
         return arguments

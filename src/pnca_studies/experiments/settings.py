@@ -4,10 +4,10 @@
 """
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from pnca import estimators
 from pnca.estimators import paper_settings
@@ -19,9 +19,16 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: What an exhibit may be: which experiment it belongs to and how it is shown.
+#: Any of the library's models.
+Classifier: TypeAlias = ParticleClassifier
+
 EXPERIMENTS = ("mnist", "covid", "ablation")
 KINDS = ("table", "confidence", "angles", "conditions", "ablation")
+_CONDITIONS = {
+    "features": ("plain", "equalised"),
+    "labels": ("paper", "any_covid"),
+    "folds": ("random", "grouped"),
+}
 # Files beside the exhibits: names of models, and questions about PNCA's own settings.
 _NOT_EXHIBITS = ("models", "choices")
 
@@ -29,137 +36,70 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSettings:
-    """A model by name.
+class Model:
+    """A model by name, and how it differs from its class's settings."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in tables and figures.
-    estimator : str
-        ``"DNN"``, ``"BNN"``, ``"Ensemble"``, ``"NCA"`` or ``"PNCA"``.
-    settings : str
-        ``"paper"`` or ``"default"``.
-    changes : mapping
-        Constructor arguments that differ from those settings.
-    """
+    name: str  # in tables and figures
+    estimator: str  # what it is made from
+    settings: str  # whose settings it starts from
+    changes: Mapping[str, Any] = field(default_factory=dict, hash=False)  # constructor arguments that differ
 
-    name: str
-    estimator: str
-    settings: str
-    changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings(Model):
+    """One of the library's models, with the paper's settings or the default ones."""
 
     def __post_init__(self) -> None:
-        _check_choice(self.name, "estimator", self.estimator, ("DNN", "BNN", "Ensemble", "NCA", "PNCA"))
-        _check_choice(self.name, "settings", self.settings, ("paper", "default"))
-        # Seed and device are the grid's.
-        known = set(self._class._get_param_names()) - {"random_state", "device"}
+        check_choice(self.name, "estimator", self.estimator, ("DNN", "BNN", "Ensemble", "NCA", "PNCA"))
+        check_choice(self.name, "settings", self.settings, ("paper", "default"))
+        known = changeable_arguments(self._class)
         if unknown := sorted(self.changes.keys() - known):
             raise InvalidInputError(
                 f"{self.name}: {self.estimator} has no arguments {unknown}; it has {sorted(known)}."
             )
 
     @property
-    def _class(self) -> type[ParticleClassifier]:
-        model: type[ParticleClassifier] = getattr(estimators, f"{self.estimator}Classifier")
+    def _class(self) -> type[Classifier]:
+        model: type[Classifier] = getattr(estimators, f"{self.estimator}Classifier")
         return model
 
     def arguments(self, experiment: str, n_train: int) -> dict[str, Any]:
-        """Constructor arguments for an experiment (``"mnist"`` or ``"covid"``) with so many examples.
-
-        Parameters
-        ----------
-        experiment : str
-            Whose settings ``"paper"`` means.
-        n_train : int
-            Training examples.
-
-        Returns
-        -------
-        dict
-        """
+        """Return the constructor arguments for ``"mnist"`` or ``"covid"`` with so many training examples."""
         base = paper_settings(self.estimator, experiment, n_train) if self.settings == "paper" else {}
         return {**base, **self.changes}
 
-    def build(self, experiment: str, n_train: int, random_state: int) -> ParticleClassifier:
-        """Make the unfitted model.
-
-        Parameters
-        ----------
-        experiment : str
-            Whose settings ``"paper"`` means.
-        n_train : int
-            Training examples.
-        random_state : int
-            Its seed.
-
-        Returns
-        -------
-        ParticleClassifier
-            On the CPU, so that every worker of a grid computes the same.
-        """
+    def build(self, experiment: str, n_train: int, random_state: int) -> Classifier:
+        """Build the unfitted model, on the CPU, so that every worker of a grid computes the same."""
         arguments = self.arguments(experiment, n_train)
         return self._class(**arguments, random_state=random_state, device="cpu")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exhibit:
-    """One table or figure: which fits it shows, and what the paper prints there.
+    """One table or figure: which fits it shows, and what the paper prints there."""
 
-    Attributes
-    ----------
-    name : str
-        The file's name.
-    experiment, kind : str
-        One of ``EXPERIMENTS`` and one of ``KINDS``.
-    title : str
-        Heading.
-    in_paper : str
-        Where the paper shows it; empty for what goes beyond the paper.
-    models : tuple of str
-        Names from ``models.toml``, in order.
-    trials : int
-        Draws of the training set, or of the partition into folds.
-    train_sizes : tuple of int
-        Numbers of training images (MNIST).
-    angles : tuple of int
-        Rotations in degrees (MNIST).
-    features, labels, folds : tuple of str
-        Which features, labels and partitions (COVID).
-    columns : tuple of str
-        Test sets of a table.
-    panels : tuple of str
-        Test set and curve of each panel of a figure, such as ``"rotated count"``.
-    paper : mapping of model to mapping of column to (mean, standard deviation) or (mean,)
-        The paper's numbers.
-    """
-
-    name: str
-    experiment: str
-    kind: str
+    name: str  # of the file
+    experiment: str  # one of EXPERIMENTS
+    kind: str  # one of KINDS
     title: str
-    models: tuple[str, ...]
-    trials: int
-    in_paper: str = ""
-    train_sizes: tuple[int, ...] = ()
-    angles: tuple[int, ...] = ()
-    features: tuple[str, ...] = ()
+    models: tuple[str, ...]  # names from models.toml
+    trials: int  # draws of the training set, or of the partition into folds
+    in_paper: str = ""  # where the paper shows it; empty for what goes beyond the paper
+    train_sizes: tuple[int, ...] = ()  # MNIST
+    angles: tuple[int, ...] = ()  # MNIST: rotations in degrees
+    features: tuple[str, ...] = ()  # COVID, as the next two
     labels: tuple[str, ...] = ()
     folds: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    panels: tuple[str, ...] = ()
-    paper: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()  # test sets of a table
+    panels: tuple[str, ...] = ()  # test set and curve of each panel of a figure, such as "rotated count"
+    paper: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)  # model, column: mean, std
 
     def __post_init__(self) -> None:
-        _check_choice(self.name, "experiment", self.experiment, EXPERIMENTS)
-        _check_choice(self.name, "kind", self.kind, KINDS)
-        for key, known in (
-            ("features", ("plain", "equalised")),
-            ("labels", ("paper", "any_covid")),
-            ("folds", ("random", "grouped")),
-        ):
+        check_choice(self.name, "experiment", self.experiment, EXPERIMENTS)
+        check_choice(self.name, "kind", self.kind, KINDS)
+        for key, known in _CONDITIONS.items():
             for value in getattr(self, key):
-                _check_choice(self.name, key, value, known)
+                check_choice(self.name, key, value, known)
         if not self.models:
             raise InvalidInputError(f"{self.name}: models is empty.")
         for key, values in (("trials", (self.trials,)), ("train_sizes", self.train_sizes)):
@@ -168,22 +108,17 @@ class Exhibit:
 
 
 def settings_folder() -> Path:
-    """Folder of the settings, which are part of the package."""
+    """Return the folder of the settings, which are part of the package."""
     return Path(__file__).parent / "paper"
 
 
+def changeable_arguments(model: type[Classifier]) -> set[str]:
+    """Name the constructor arguments that settings may change; the run decides seed and device."""
+    return set(model._get_param_names()) - {"random_state", "device"}
+
+
 def load_models(folder: Path | None = None) -> dict[str, ModelSettings]:
-    """Read ``models.toml``.
-
-    Parameters
-    ----------
-    folder : Path, optional
-        By default :func:`settings_folder`.
-
-    Returns
-    -------
-    dict of str to ModelSettings
-    """
+    """Read ``models.toml`` from a folder, by default :func:`settings_folder`."""
     path = (folder or settings_folder()) / "models.toml"
     try:
         return {name: _build(ModelSettings, name, table) for name, table in read_toml(path).items()}
@@ -192,21 +127,8 @@ def load_models(folder: Path | None = None) -> dict[str, ModelSettings]:
 
 
 def load_exhibits(experiment: str, folder: Path | None = None) -> dict[str, Exhibit]:
-    """Read the tables and figures of an experiment.
-
-    Parameters
-    ----------
-    experiment : str
-        One of ``EXPERIMENTS``.
-    folder : Path, optional
-        By default :func:`settings_folder`.
-
-    Returns
-    -------
-    dict of str to Exhibit
-        By file name without ending, those of the paper first.
-    """
-    _check_choice("load_exhibits", "experiment", experiment, EXPERIMENTS)
+    """Read the tables and figures of an experiment, by file name, those of the paper first."""
+    check_choice("load_exhibits", "experiment", experiment, EXPERIMENTS)
     folder = folder or settings_folder()
     known = load_models(folder)
     exhibits = []
@@ -214,7 +136,7 @@ def load_exhibits(experiment: str, folder: Path | None = None) -> dict[str, Exhi
         try:
             exhibit = _build(Exhibit, path.stem, read_toml(path))
             for name in (*exhibit.models, *exhibit.paper):
-                _check_choice(exhibit.name, "model", name, tuple(known))
+                check_choice(exhibit.name, "model", name, known)
         except InvalidInputError as error:
             raise InvalidInputError(f"{path.name}: {error}") from None
         exhibits.append(exhibit)
@@ -223,22 +145,12 @@ def load_exhibits(experiment: str, folder: Path | None = None) -> dict[str, Exhi
 
 
 def _place(exhibit: Exhibit) -> tuple[bool, bool, str]:
-    """What the paper has comes first, and its table before its figures."""
+    """Sort what the paper has first, and its table before its figures."""
     return not exhibit.in_paper, not exhibit.in_paper.startswith("Table"), exhibit.in_paper
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a settings file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    dict
-    """
+    """Read a settings file."""
     try:
         table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -250,7 +162,7 @@ def _build(kind: Callable[..., _T], name: str, table: Any) -> _T:  # noqa: ANN40
     """Make a frozen value from a TOML table; a misspelt, missing or mistyped key is an error."""
     if not isinstance(table, dict):
         raise InvalidInputError(f"{name}: expected a table of settings, but found {table!r}.")
-    known: dict[str, Field[Any]] = {f.name: f for f in fields(kind) if f.name != "name"}  # type: ignore[arg-type]
+    known = {f.name: f for f in fields(kind) if f.name != "name"}  # type: ignore[arg-type]
     if unknown := sorted(table.keys() - known.keys()):
         raise InvalidInputError(f"{name}: unknown keys {unknown}; known keys are {sorted(known)}.")
     required = {n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING}
@@ -271,6 +183,7 @@ def _convert(name: str, key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
     return value
 
 
-def _check_choice(name: str, key: str, value: str, known: tuple[str, ...]) -> None:
+def check_choice(name: str, key: str, value: str, known: Collection[str]) -> None:
+    """Refuse a value that is none of the known ones; ``name`` and ``key`` say in the error where it is."""
     if value not in known:
         raise InvalidInputError(f"{name}: unknown {key} {value!r}; known are {', '.join(known)}.")

@@ -1,11 +1,11 @@
-"""The folder of a run: one file a cell, written when the cell is done, and tidy tables made from them.
+"""The folder of a run: one file per cell, written when the cell is done, and tidy tables made from them.
 
 ::
 
     run.json        settings, seeds, versions, hardware, data, failures
-    cells/*.npz     per-example answers of one fit each, with its settings and timing
-    results.jsonl   one row a cell and test set: what was fitted, and its measures
-    timings.jsonl   one row a cell; apart, so that results.jsonl is the same whoever computed it
+    cells/*.npz     predictions of one fit each, with its settings and timing
+    results.jsonl   one row per cell and test set: what was fitted, and its measures
+    timings.jsonl   one row per cell; apart, so that results.jsonl does not depend on the machine's load
 
 No file holds a pickle.
 """
@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pnca import __version__
 from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError
@@ -46,115 +45,53 @@ _UNREADABLE = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CellResult:
-    """A finished cell.
+    """The result of one cell."""
 
-    Attributes
-    ----------
-    columns : dict
-        What identifies the cell, as columns of the tidy table.
-    answers : mapping of str to Answers
-        By test set; empty if only the record was read.
-    measures : dict of str to dict of str to float or None
-        By test set; see :func:`pnca_studies.experiments.answers.measure`.
-    details : dict
-        Constructor arguments, seconds, warnings, diagnostics; ready for JSON.
-    """
-
-    columns: dict[str, Any]
-    answers: Mapping[str, Answers]
-    measures: dict[str, dict[str, float | None]]
-    details: dict[str, Any] = field(default_factory=dict)
+    columns: dict[str, Any]  # what identifies the cell in the tidy table
+    answers: Mapping[str, Answers]  # by test set; empty if only the record was read
+    measures: dict[str, dict[str, float | None]]  # by test set, as from answers.measure
+    details: dict[str, Any] = field(default_factory=dict)  # arguments, seconds, warnings; ready for JSON
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row of the tidy table per test set."""
+        """Return one row of the tidy table per test set."""
         return [{**self.columns, "test_set": name, **values} for name, values in self.measures.items()]
 
 
-def fingerprint(content: Any) -> str:  # noqa: ANN401
-    """Hash whatever decides a cell's result, so that a file is never taken for another cell's.
-
-    Parameters
-    ----------
-    content : dict, list, str, number, bool or None
-        JSON.
-
-    Returns
-    -------
-    str
-        Twelve hexadecimal digits.
-    """
-    text = json.dumps(content, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def array_fingerprint(*arrays: NDArray[Any] | None) -> str:
-    """Hash arrays: shapes, types and values.
-
-    Parameters
-    ----------
-    arrays : ndarray or None
-        Of any shape; None stands for a missing one.
-
-    Returns
-    -------
-    str
-        Twelve hexadecimal digits.
-    """
+def fingerprint(*contents: Any) -> str:  # noqa: ANN401
+    """Hash arrays (shape, type and values), missing arrays (None) or JSON to twelve hexadecimal digits."""
     digest = hashlib.sha256()
-    for array in arrays:
-        # Shape and type too, so that no two lists of arrays run together to the same bytes.
-        digest.update(b"none;" if array is None else f"{array.shape} {array.dtype};".encode())
-        digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
+    for content in contents:
+        if isinstance(content, np.ndarray):
+            # Shape and type too, so that no two lists of arrays run together to the same bytes.
+            digest.update(f"{content.shape} {content.dtype};".encode())
+            digest.update(np.ascontiguousarray(content).tobytes())
+        elif content is None:
+            digest.update(b"none;")
+        else:
+            digest.update(json.dumps(content, sort_keys=True, allow_nan=False).encode())
     return digest.hexdigest()[:12]
 
 
 def write_cell(path: Path, result: CellResult) -> Path:
-    """Write a finished cell, all of it or nothing.
-
-    Parameters
-    ----------
-    path : Path
-        A file name ending in ``.npz``.
-    result : CellResult
-        What to write.
-
-    Returns
-    -------
-    Path
-    """
+    """Write a result as an npz file, all of it or nothing."""
     record = {"columns": result.columns, "measures": result.measures, "details": result.details}
-    arrays = {"record": np.array(json.dumps(record, allow_nan=False))}
+    arrays: dict[str, Any] = {"record": np.array(json.dumps(record, allow_nan=False))}
     for name, answers in result.answers.items():
         for part in _PARTS:
             if (values := getattr(answers, part)) is not None:
                 arrays[f"{name}/{part}"] = values
+    if any(array.dtype.hasobject for array in arrays.values()):  # numpy below 2.1 has no switch for it
+        raise ValueError("An array of objects would be pickled.")
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
+            np.savez_compressed(file, **arrays)
 
     return write_atomically(path, write)
 
 
 def read_cell(path: Path, test_sets: Collection[str] | None = None) -> CellResult:
-    """Read what :func:`write_cell` wrote.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    test_sets : collection of str, optional
-        Whose answers to read; by default all.
-
-    Returns
-    -------
-    CellResult
-
-    Raises
-    ------
-    CorruptDataError
-        If the file is not complete.
-    """
+    """Read what :func:`write_cell` wrote, with the predictions on these test sets (None: on all)."""
     try:
         # Opened here: given a name, numpy would leave a damaged file open.
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
@@ -173,64 +110,36 @@ def read_cell(path: Path, test_sets: Collection[str] | None = None) -> CellResul
 
 
 class RunFolder:
-    """A folder of results.
-
-    Parameters
-    ----------
-    path : Path
-        The folder.
-    """
+    """The folder of a run: ``run.json`` and the files of its cells."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     @classmethod
     def create(cls, path: str | Path, *, resume: bool) -> "RunFolder":
-        """Make the folder of a new run, or take that of an earlier one to continue it.
-
-        Parameters
-        ----------
-        path : str or Path
-            The folder.
-        resume : bool
-            Whether an earlier run may be in it.
-
-        Returns
-        -------
-        RunFolder
-        """
+        """Make the folder of a new run or, to resume it, open that of an earlier one."""
         cls.check(path, resume=resume)
         return cls(prepare_folder(path, marker=RUN_FILE))
 
     @staticmethod
     def check(path: str | Path, *, resume: bool) -> None:
-        """Refuse a folder with an earlier run that is not to be continued; nothing is made.
-
-        Parameters
-        ----------
-        path : str or Path
-            The folder.
-        resume : bool
-            Whether an earlier run may be in it.
-        """
+        """Refuse a folder with an earlier run that is not to be resumed; nothing is written."""
         if (Path(path) / RUN_FILE).exists() and not resume:
             raise InvalidInputError(
                 f"{path} holds an earlier run: continue it with --resume, or name another folder."
             )
 
+    @classmethod
+    def open(cls, path: str | Path) -> "RunFolder":
+        """Open the folder of an earlier run, to report on it."""
+        if not (Path(path) / RUN_FILE).exists():
+            raise MissingDataError(
+                f"{path} holds no {RUN_FILE}: name the folder that `pnca reproduce ... --out` wrote."
+            )
+        return cls(path)
+
     def begin(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Write ``run.json`` of a run that starts or goes on.
-
-        Parameters
-        ----------
-        content : mapping
-            What the run is. Cells of an earlier run in the folder stay listed.
-
-        Returns
-        -------
-        dict
-            What was written.
-        """
+        """Write ``run.json`` of a run that starts or resumes, and return it; earlier cells stay listed."""
         run = {**content, "failed": {}, "sessions": []}
         if (self.path / RUN_FILE).exists():
             earlier = self.read_run()
@@ -244,41 +153,6 @@ class RunFolder:
             run["cells"] = [*content["cells"], *(stem for stem in others if self.find(stem) is not None)]
         self.write_run(run)
         return run
-
-    @classmethod
-    def open(cls, path: str | Path) -> "RunFolder":
-        """Take a folder to report on.
-
-        Parameters
-        ----------
-        path : str or Path
-            The folder.
-
-        Returns
-        -------
-        RunFolder
-        """
-        if not (Path(path) / RUN_FILE).exists():
-            raise MissingDataError(
-                f"{path} holds no {RUN_FILE}: name the folder that `pnca reproduce ... --out` wrote."
-            )
-        return cls(path)
-
-    def find(self, stem: str) -> CellResult | None:
-        """Read a cell's file; None if it is not there or not complete, so that it is done again."""
-        try:
-            return read_cell(self._cell_path(stem))
-        except CorruptDataError:
-            return None
-
-    def write(self, stem: str, result: CellResult) -> None:
-        """Write a cell's file."""
-        path = self._cell_path(stem)
-        path.parent.mkdir(exist_ok=True)
-        write_cell(path, result)
-
-    def _cell_path(self, stem: str) -> Path:
-        return self.path / "cells" / f"{stem}.npz"
 
     def write_run(self, content: Mapping[str, Any]) -> None:
         """Write ``run.json``."""
@@ -295,18 +169,31 @@ class RunFolder:
             raise CorruptDataError(f"{self.path / RUN_FILE} is not of a run of this tool: it lacks {absent}.")
         return run
 
+    def write(self, stem: str, result: CellResult) -> None:
+        """Write the file of a cell."""
+        path = self._cell_path(stem)
+        path.parent.mkdir(exist_ok=True)
+        write_cell(path, result)
+
+    def find(self, stem: str) -> CellResult | None:
+        """Read the file of a cell; None if it is missing or incomplete, so that the cell is run again."""
+        try:
+            return read_cell(self._cell_path(stem))
+        except CorruptDataError:
+            return None
+
     def results(self, test_sets: Collection[str] | None = None) -> Iterator[CellResult]:
-        """The cells of the run that are finished, in the order of its grid, with answers on test sets."""
+        """Read the finished cells in the order of the grid, with predictions on these test sets."""
         for path in map(self._cell_path, self.read_run()["cells"]):
             if path.exists():
                 yield read_cell(path, test_sets)
 
     def n_done(self) -> int:
-        """How many cells of the run are finished."""
+        """Count the finished cells."""
         return sum(self._cell_path(stem).exists() for stem in self.read_run()["cells"])
 
     def rows(self) -> list[dict[str, Any]]:
-        """The tidy table: one row a cell and test set."""
+        """Return the tidy table: one row per cell and test set."""
         return [row for result in self.results(test_sets=()) for row in result.rows()]
 
     def write_tables(self) -> None:
@@ -317,33 +204,19 @@ class RunFolder:
             self.path / "timings.jsonl", [{**r.columns, **r.details["seconds"]} for r in results]
         )
 
+    def _cell_path(self, stem: str) -> Path:
+        return self.path / "cells" / f"{stem}.npz"
+
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Write one JSON object a line, all of them or nothing.
-
-    Parameters
-    ----------
-    path : Path
-        Where the file shall be.
-    rows : iterable of mapping
-        A NaN is an error: JSON has none.
-
-    Returns
-    -------
-    Path
-    """
+    """Write one JSON object per line, all of them or nothing; a NaN is an error, for JSON has none."""
     return write_text(
         path, "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
     )
 
 
 def versions() -> dict[str, str]:
-    """Versions of what decides the numbers.
-
-    Returns
-    -------
-    dict of str to str
-    """
+    """Return the versions of what decides the numbers."""
     packages = ("torch", "numpy", "scipy", "scikit-learn")
     return {
         "python": platform.python_version(),
@@ -353,12 +226,7 @@ def versions() -> dict[str, str]:
 
 
 def hardware() -> dict[str, Any]:
-    """The machine the run was started on.
-
-    Returns
-    -------
-    dict
-    """
+    """Describe the machine that the run was started on."""
     return {
         "machine": platform.machine(),
         "processor": _processor(),
@@ -368,7 +236,7 @@ def hardware() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """Its name; Linux tells it only in a file."""
+    """Return the name of the processor, which Linux has only in a file."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

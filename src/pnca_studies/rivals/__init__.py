@@ -1,8 +1,8 @@
-"""Classifiers that others would use for a few hundred examples, to compare with.
+"""Baselines: classifiers that others would use for a few hundred examples.
 
-Every rival has ``fit(X, y)`` and ``predict_proba(X)``, with columns in the order of ``classes_``; those with
-a score of familiarity of their own have ``evidence(X)``, larger for more familiar inputs. Inputs are taken as
-they are: the caller scales them.
+Each has ``fit(X, y)`` and ``predict_proba(X)``, with columns in the order of ``classes_``; those with an
+out-of-distribution score of their own have ``evidence(X)``, larger for inputs more like the training data.
+Inputs are taken as they are: the caller scales them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pnca.exceptions import InvalidInputError
-from pnca_studies.rivals import classical
+from pnca_studies.rivals.classical import CLASSICAL
 from pnca_studies.rivals.dropout import MCDropoutClassifier
 from pnca_studies.rivals.last_layer import LaplaceClassifier
 from pnca_studies.rivals.networks import Augment
@@ -28,15 +28,6 @@ __all__ = [
     "pca_residual",
 ]
 
-_CLASSICAL: dict[str, Callable[[int], Any]] = {
-    "logistic regression": classical.logistic_regression,
-    "RBF-SVM": classical.rbf_svm,
-    "random forest": classical.random_forest,
-    "ExtraTrees": classical.extra_trees,
-    "k-NN": classical.nearest_neighbours,
-    "NCA + k-NN (scikit-learn)": classical.nca_neighbours,
-    "Gaussian process": classical.gaussian_process,
-}
 _NETWORKS: dict[str, Callable[..., Any]] = {
     "MC dropout": MCDropoutClassifier,
     "SNGP": SNGPClassifier,
@@ -44,34 +35,15 @@ _NETWORKS: dict[str, Callable[..., Any]] = {
 }
 
 #: Names that :func:`build_rival` knows, the simplest first.
-RIVALS: tuple[str, ...] = (*_CLASSICAL, *_NETWORKS)
+RIVALS: tuple[str, ...] = (*CLASSICAL, *_NETWORKS)
 
 
 def build_rival(name: str, *, random_state: int, augment: Augment | None = None) -> Any:  # noqa: ANN401
-    """Build an unfitted rival.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`RIVALS`.
-    random_state : int
-        Seed of all that is random in it.
-    augment : callable or None
-        Maps a minibatch of inputs (b, p), a float32 tensor, to the one that is trained on. Networks call it;
-        the other rivals, which see all examples at once, do without.
-
-    Returns
-    -------
-    estimator
-        With ``fit``, ``predict`` and ``predict_proba``, and ``evidence`` where the method has one.
-
-    Examples
-    --------
-    >>> build_rival("SNGP", random_state=0)
-    SNGPClassifier(random_state=0)
-    """
-    if name in _CLASSICAL:
-        return _CLASSICAL[name](random_state)
+    """Build an unfitted baseline; the networks train on ``augment(x)`` of every minibatch x (b, p)."""
+    if name in CLASSICAL:
+        return CLASSICAL[name](random_state=random_state)
     if name in _NETWORKS:
         return _NETWORKS[name](random_state=random_state, augment=augment)
-    raise InvalidInputError(f"There is no rival {name!r}; the known ones are {', '.join(map(repr, RIVALS))}.")
+    raise InvalidInputError(
+        f"There is no baseline {name!r}; the known ones are {', '.join(map(repr, RIVALS))}."
+    )

@@ -1,8 +1,8 @@
-"""Rivals from scikit-learn, set up as one would for a few hundred examples.
+"""Baselines from scikit-learn, set up as one would for a few hundred examples.
 
-Each function returns an unfitted classifier. What has to be chosen is chosen by cross-validation on the
-training examples (:mod:`pnca_studies.rivals.tuning`), in the Gaussian process by its marginal likelihood.
-Nothing rescales its inputs, and every fit runs on one core.
+Hyperparameters are selected by cross-validation on the training examples (:mod:`pnca_studies.rivals.tuning`),
+those of the Gaussian process by its marginal likelihood. Nothing rescales its inputs, and every fit runs on
+one core.
 """
 
 from __future__ import annotations
@@ -44,66 +44,20 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 N_TREES = 500
-#: Rows whose latent variances are computed at once; they bound memory.
+#: Rows whose latent variances are computed at once, to bound memory.
 PREDICTION_ROWS = 1024
 
 
 def logistic_regression(random_state: int) -> TunedClassifier:
-    """Build a multinomial logistic regression; the penalty is picked by log loss.
-
-    Parameters
-    ----------
-    random_state : int
-        Seed of the folds.
-    """
-    model = LogisticRegression(max_iter=1000)
-    return TunedClassifier(
-        model, {"C": [1, 0.1, 0.01, 0.001, 10, 100]}, loss=log_loss, random_state=random_state
-    )
-
-
-def rbf_svm(random_state: int) -> CalibratedSVM:
-    """Build a support vector machine with Gaussian kernel, its scores turned into probabilities.
-
-    Parameters
-    ----------
-    random_state : int
-        Seed of the folds.
-    """
-    return CalibratedSVM(random_state=random_state)
-
-
-def random_forest(random_state: int) -> RandomForestClassifier:
-    """Build a random forest of 500 trees.
-
-    Parameters
-    ----------
-    random_state : int
-        Seed of the trees.
-    """
-    return RandomForestClassifier(N_TREES, random_state=random_state)
-
-
-def extra_trees(random_state: int) -> ExtraTreesClassifier:
-    """Build 500 extremely randomised trees.
-
-    Parameters
-    ----------
-    random_state : int
-        Seed of the trees.
-    """
-    return ExtraTreesClassifier(N_TREES, random_state=random_state)
+    """Build a multinomial logistic regression; the penalty is selected by log loss."""
+    grid = {"C": [1, 0.1, 0.01, 0.001, 10, 100]}
+    return TunedClassifier(LogisticRegression(max_iter=1000), grid, loss=log_loss, random_state=random_state)
 
 
 def nearest_neighbours(random_state: int) -> TunedClassifier:
-    """Build a k-nearest-neighbour vote; k and the weights of the votes are picked by Brier score.
+    """Build k nearest neighbours; k and the weights of the votes are selected by Brier score.
 
-    Log loss would be ruled by the examples that no neighbour votes for, and always ask for a large k.
-
-    Parameters
-    ----------
-    random_state : int
-        Seed of the folds.
+    Log loss would be dominated by the examples that no neighbour votes for, and always prefer a large k.
     """
     return TunedClassifier(
         KNeighborsClassifier(), _neighbour_grid, loss=squared_error, random_state=random_state
@@ -113,13 +67,9 @@ def nearest_neighbours(random_state: int) -> TunedClassifier:
 def nca_neighbours(random_state: int) -> TunedClassifier:
     """Build scikit-learn's (linear) NCA followed by k nearest neighbours.
 
-    The dimension of the embedding, k and the weights of the votes are picked by Brier score. The embedding is
-    learnt anew in each fold: it has seen the labels, among which the vote would otherwise look too good.
-
-    Parameters
-    ----------
-    random_state : int
-        Seed of the folds and of the embedding.
+    The dimension of the embedding, k and the weights of the votes are selected by Brier score. The embedding
+    is fitted in each fold again: it uses the labels, and a vote among examples that it has seen would look
+    too good.
     """
     return TunedClassifier(
         KNeighborsClassifier(),
@@ -129,17 +79,6 @@ def nca_neighbours(random_state: int) -> TunedClassifier:
         transformer_grid=_embedding_grid,
         random_state=random_state,
     )
-
-
-def gaussian_process(random_state: int) -> MedianGaussianProcess:
-    """Build a Gaussian process classifier, one class against the rest.
-
-    Parameters
-    ----------
-    random_state : int
-        Seed of the rows by which the length scale is guessed, if they are many.
-    """
-    return MedianGaussianProcess(random_state=random_state)
 
 
 def _neighbour_grid(X: NDArray[Any]) -> dict[str, list[Any]]:
@@ -161,49 +100,21 @@ def _svm_grid(X: NDArray[Any]) -> dict[str, list[float]]:
 
 
 class CalibratedSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    r"""A support vector machine with Gaussian kernel, whose scores become probabilities by a temperature.
+    r"""A support vector machine with Gaussian kernel and temperature-scaled scores.
 
     .. math:: p_k(x) \propto e^{s_k(x) / T}
 
-    C and gamma are picked by the cross-validated number of errors. The temperature is then fitted to the
-    scores of examples held out in five folds; the machine itself is trained on all examples. The older custom
-    of a sigmoid per class has two numbers for each class to learn, too many for a few scores: with 50 images
-    of digits it lost four per cent of the accuracy.
-
-    Parameters
-    ----------
-    random_state : int, RandomState or None
-        Seed of the folds.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (c,)
-        The labels, in the order of the columns of :meth:`predict_proba`.
-    best_params_ : dict
-        The settings picked.
-    machine_ : SVC
-        The machine, trained on all examples.
-    temperature_ : float
-        The temperature T; 1 if no class has two examples, so that none could be held out.
+    C and gamma are selected by the cross-validated number of errors. The temperature is then fitted to the
+    scores of examples held out in five folds (1 if there are none); the machine itself is trained on all
+    examples. Platt scaling has two parameters per class, too many for a few scores: with 50 images of digits
+    it lost four per cent of the accuracy.
     """
 
     def __init__(self, *, random_state: Any = None) -> None:  # noqa: ANN401
         self.random_state = random_state
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
-        """Pick C and gamma, train and calibrate.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, p)
-            Inputs.
-        y : ndarray of shape (n,)
-            Labels.
-
-        Returns
-        -------
-        self
-        """
+        """Select C and gamma, train and calibrate."""
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
         rng = check_random_state(self.random_state)
         machine = SVC(random_state=0)  # without a seed it would draw one from numpy's global generator
@@ -214,33 +125,13 @@ class CalibratedSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: NDArray[Any]) -> FloatArray:
-        """Predict the probability of each class.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, p)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-        """
+        """Predict the probability of each class."""
         check_is_fitted(self)
         scores = _class_scores(self.machine_, np.asarray(X, dtype=np.float64))
         return np.exp(apply_temperature(scores, self.temperature_))
 
     def predict(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Predict the most probable class.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, p)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
+        """Predict the most probable class."""
         labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return labels
 
@@ -248,41 +139,28 @@ class CalibratedSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not folds:
             return 1.0
         scores = [
-            _class_scores(clone(self.machine_).fit(X[trained], y[trained]), X[tested])
-            for trained, tested in folds
+            _class_scores(clone(self.machine_).fit(X[train], y[train]), X[held_out])
+            for train, held_out in folds
         ]
-        labels = np.concatenate([y[tested] for _, tested in folds])
+        labels = np.concatenate([y[held_out] for _, held_out in folds])
         return fit_temperature(np.concatenate(scores), np.searchsorted(self.classes_, labels))
 
 
 def _class_scores(machine: SVC, X: NDArray[Any]) -> FloatArray:
-    """Scores (n, c) of all classes; of two classes the machine scores the second alone."""
+    """Return scores (n, c) of all classes; of two classes the machine scores the second alone."""
     scores: FloatArray = machine.decision_function(X)
     return scores if scores.ndim == 2 else np.stack([np.zeros_like(scores), scores], axis=1)
 
 
 class MedianGaussianProcess(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    r"""A Gaussian process classifier per class, against the rest, whose search begins at a sensible scale.
+    r"""Gaussian process classification, one class against the rest, from a length scale that suits the data.
 
     .. math:: k(x, x') = a \exp\!\left(-\frac{\|x - x'\|^2}{2 l^2}\right)
 
     The amplitude a and the length scale l of each class maximise the marginal likelihood (Laplace
     approximation), from a = 10 and l the median distance of the training inputs. From scikit-learn's own
-    start, l = 1, images would all look unrelated and the gradient would vanish.
-
-    Parameters
-    ----------
-    max_iter : int
-        Steps of L-BFGS a class. The cost of a fit is proportional to it; ten come close to the maximum.
-    random_state : int, RandomState or None
-        Seed of the rows by which l is guessed, if they are many.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (c,)
-        The labels, in the order of the columns of :meth:`predict_proba`.
-    model_ : GaussianProcessClassifier
-        The fitted processes.
+    start, l = 1, images would all be unrelated and the gradient would vanish. A fit costs in proportion to
+    ``max_iter``, the steps of L-BFGS per class; ten come close to the maximum.
     """
 
     def __init__(self, *, max_iter: int = 10, random_state: Any = None) -> None:  # noqa: ANN401
@@ -290,79 +168,37 @@ class MedianGaussianProcess(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.random_state = random_state
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
-        """Find the kernels and the posteriors.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, p)
-            Inputs.
-        y : ndarray of shape (n,)
-            Labels.
-
-        Returns
-        -------
-        self
-        """
+        """Fit the kernels and the posteriors."""
         X = np.asarray(X, dtype=np.float64)
         scale = _median_distance(X, check_random_state(self.random_state))
         kernel = ConstantKernel(10, (1e-2, 1e4)) * RBF(scale, (scale / 100, scale * 100))
         model = GaussianProcessClassifier(kernel, optimizer=partial(_few_steps, max_iter=self.max_iter))
         with warnings.catch_warnings():
-            # A kernel at the edge of these wide bounds, as on separable data, is an answer and no failure.
+            # On separable data the kernel may end at the edge of these wide bounds.
             warnings.simplefilter("ignore", ConvergenceWarning)
             self.model_ = model.fit(X, y)
         self.classes_ = self.model_.classes_
         return self
 
     def predict_proba(self, X: NDArray[Any]) -> FloatArray:
-        """Predict the probability of each class.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, p)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-        """
+        """Predict the probability of each class."""
         check_is_fitted(self)
         probabilities: FloatArray = self.model_.predict_proba(np.asarray(X, dtype=np.float64))
         return probabilities
 
     def predict(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Predict the most probable class.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, p)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
+        """Predict the most probable class."""
         labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return labels
 
     def evidence(self, X: NDArray[Any]) -> FloatArray:
-        r"""Familiarity: minus the variance of the latent function, relative to that of the prior.
+        r"""Return minus the variance (n,) of the latent function relative to the prior: from -1 to 0.
 
         .. math:: -\frac{1}{c} \sum_k \frac{\operatorname{Var}[f_k(x)]}{a_k}, \qquad
                   \operatorname{Var}[f_k(x)] = a_k - \left\| L^{-1} W^{1/2} k(X, x) \right\|^2
 
         with :math:`W` the curvature of the likelihood and :math:`L L^\top = I + W^{1/2} K W^{1/2}`
         (Rasmussen & Williams, algorithm 3.2).
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, p)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Between -1 (nothing known) and 0; larger means more familiar.
         """
         check_is_fitted(self)
         inputs = np.asarray(X, dtype=np.float64)
@@ -376,7 +212,7 @@ class MedianGaussianProcess(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
 
 def _relative_variance(process: Any, X: NDArray[Any]) -> FloatArray:  # noqa: ANN401
-    """Latent variance (n,) of a fitted binary process at X, divided by the variance of its prior."""
+    """Return the latent variance (n,) of a fitted binary process at X, divided by its prior variance."""
     explained = solve_triangular(
         process.L_, process.W_sr_[:, None] * process.kernel_(process.X_train_, X), lower=True
     )
@@ -385,7 +221,7 @@ def _relative_variance(process: Any, X: NDArray[Any]) -> FloatArray:  # noqa: AN
 
 
 def _median_distance(X: NDArray[Any], rng: np.random.RandomState, n_rows: int = 1000) -> float:
-    """Median distance of two inputs, of at most 1000 of them; 1 if they are all the same."""
+    """Return the median distance between at most 1000 of the inputs; 1 if they are all the same."""
     rows = X if len(X) <= n_rows else X[rng.choice(len(X), n_rows, replace=False)]
     distances = pdist(rows)
     return float(np.median(distances[distances > 0])) if distances.any() else 1.0
@@ -394,6 +230,18 @@ def _median_distance(X: NDArray[Any], rng: np.random.RandomState, n_rows: int = 
 def _few_steps(
     loss: Callable[..., Any], start: FloatArray, bounds: FloatArray, *, max_iter: int
 ) -> tuple[FloatArray, float]:
-    """Optimise as scikit-learn's Gaussian processes ask for it, in at most so many steps."""
+    """Optimise in at most so many steps, with the signature that scikit-learn's Gaussian processes need."""
     found = minimize(loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options={"maxiter": max_iter})
     return found.x, found.fun
+
+
+#: By name, the simplest first; each is built with ``random_state=``.
+CLASSICAL: dict[str, Callable[..., Any]] = {
+    "logistic regression": logistic_regression,
+    "RBF-SVM": CalibratedSVM,
+    "random forest": partial(RandomForestClassifier, N_TREES),
+    "ExtraTrees": partial(ExtraTreesClassifier, N_TREES),
+    "k-NN": nearest_neighbours,
+    "NCA + k-NN (scikit-learn)": nca_neighbours,
+    "Gaussian process": MedianGaussianProcess,
+}

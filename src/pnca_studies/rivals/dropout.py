@@ -13,63 +13,25 @@ from torch.nn import functional
 from pnca.estimators._compat import Interval
 from pnca.maths.neighbours import log_mean
 from pnca.maths.uncertainty import split_entropy
-from pnca_studies.rivals.networks import Augment, NetworkRival, multilayer
+from pnca_studies.rivals.networks import Augment, NetworkBaseline, multilayer
 
 
-class MCDropoutClassifier(NetworkRival):
+class MCDropoutClassifier(NetworkBaseline):
     r"""A network that keeps its dropout on to predict (Gal & Ghahramani, 2016).
 
-    Inputs and hidden units are dropped at random before every layer of weights, in training anew for every
-    example. A prediction is the mean over T thinned networks, :math:`\bar p = \frac{1}{T} \sum_t p_t`. They
-    are drawn once per fit and shared by all inputs, so that equal questions get equal answers.
+    Inputs and hidden units are dropped at random before every layer of weights, in training for every example
+    separately. A prediction is the mean over T thinned networks, :math:`\bar p = \frac{1}{T} \sum_t p_t`,
+    which are drawn once per fit and shared by all inputs, so that equal inputs get equal predictions.
 
-    The evidence is minus the mutual information of the label and the choice of the network,
+    The evidence is minus the mutual information of the label and the thinned network,
 
     .. math:: -I = \frac{1}{T} \sum_t H[p_t] - H[\bar p],
 
     close to zero where the thinned networks agree.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : sequence of int
-        Widths of the hidden layers (ReLU).
-    max_epochs : int
-        Passes over the training data.
-    learning_rate : float
-        Step size of Adam.
-    dropout : float
-        Share of the hidden units that is dropped.
-    input_dropout : float
-        Share of the inputs that is dropped.
-    weight_decay : float
-        Weight of half the squared norm of all parameters, added to the mean cross-entropy.
-    n_passes : int
-        Number of thinned networks T.
-    augment : callable or None
-        Maps every minibatch of inputs (b, p) to the one that is trained on. It may draw from torch's global
-        generator, which is seeded for it and restored after the fit.
-    random_state : int, RandomState or None
-        Seed of the weights, the order of the examples and all dropout.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (c,)
-        The labels, in the order of the columns of :meth:`predict_proba`.
-    network_ : nn.Module
-        The trained network.
-    mask_seed_ : int
-        Seed of the thinned networks.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> MCDropoutClassifier(max_epochs=20, random_state=0).fit(X, y).score(X, y) > 0.9
-    True
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **NetworkRival._parameter_constraints,
+        **NetworkBaseline._parameter_constraints,
         "dropout": [Interval(Real, 0, 1, closed="left")],
         "input_dropout": [Interval(Real, 0, 1, closed="left")],
         "n_passes": [Interval(Integral, 1, None, closed="left")],
@@ -81,10 +43,10 @@ class MCDropoutClassifier(NetworkRival):
         hidden_layer_sizes: tuple[int, ...] = (200, 200),
         max_epochs: int = 300,
         learning_rate: float = 1e-3,
-        dropout: float = 0.5,
-        input_dropout: float = 0.2,
+        dropout: float = 0.5,  # share of the hidden units
+        input_dropout: float = 0.2,  # share of the inputs
         weight_decay: float = 1e-4,
-        n_passes: int = 100,
+        n_passes: int = 100,  # T
         augment: Augment | None = None,
         random_state: Any = None,  # noqa: ANN401
     ) -> None:
@@ -114,7 +76,7 @@ class MCDropoutClassifier(NetworkRival):
         return log_mean(passes).log_softmax(dim=1), -split_entropy(passes).epistemic
 
     def _thinned(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
-        """Log-probabilities (n, c) of the next thinned network; what it drops is not even computed."""
+        """Return log-probabilities (n, c) of the next thinned network, without computing what it drops."""
         layers = [module for module in self.network_.modules() if isinstance(module, nn.Linear)]
         rates = self._rates(len(layers) - 1)
         drawn = [torch.rand(layer.in_features, generator=generator) for layer in layers]

@@ -10,47 +10,16 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from pnca.exceptions import MissingExtraError
-from pnca_studies.rivals.networks import Augment, NetworkRival, mean_field_log_probabilities, multilayer
+from pnca_studies.rivals.networks import Augment, NetworkBaseline, mean_field_log_probabilities, multilayer
 
 
-class LaplaceClassifier(NetworkRival):
+class LaplaceClassifier(NetworkBaseline):
     r"""A network whose last layer is given a Gaussian posterior after training (Daxberger et al., 2021).
 
-    The precision of that posterior is the generalised Gauss-Newton matrix of the last layer in Kronecker
-    form, plus that of a Gaussian prior, chosen to maximise the marginal likelihood. Both are the work of
-    laplace-torch (extra ``benchmark``). The logits are then Gaussian; their softmax is averaged by the probit
-    formula of :mod:`pnca_studies.rivals.networks`, and the evidence is minus their mean variance.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : sequence of int
-        Widths of the hidden layers (ReLU).
-    max_epochs : int
-        Passes over the training data.
-    learning_rate : float
-        Step size of Adam.
-    weight_decay : float
-        Weight of half the squared norm of all parameters, added to the mean cross-entropy.
-    augment : callable or None
-        See :class:`MCDropoutClassifier`. The posterior is that of the examples as they are.
-    random_state : int, RandomState or None
-        Seed of the weights and the order of the examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (c,)
-        The labels, in the order of the columns of :meth:`predict_proba`.
-    network_ : nn.Module
-        The trained network.
-    laplace_ : laplace.KronLLLaplace
-        The posterior.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> LaplaceClassifier(max_epochs=20, random_state=0).fit(X, y).score(X, y) > 0.9  # doctest: +SKIP
-    True
+    Its precision is the generalised Gauss-Newton matrix of the last layer in Kronecker form, plus that of a
+    Gaussian prior of maximal marginal likelihood; laplace-torch (extra ``benchmark``) computes both. The
+    softmax of the Gaussian logits is averaged by :func:`mean_field_log_probabilities`, and the evidence is
+    minus their mean variance.
     """
 
     #: A row's derivatives of all logits by all weights of the last layer are c times c d numbers.

@@ -1,7 +1,7 @@
-"""What the rivals that are neural networks share: training, prediction, and the average of a softmax.
+"""Shared by the baselines that are neural networks: training, prediction, and the average of a softmax.
 
 Each trains one network with Adam on minibatches of 20 examples, in float32 on the CPU, and predicts in
-float64, so that an answer does not depend on the rows it was asked with.
+float64, so that the prediction of a row does not depend on the other rows.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 FloatArray = NDArray[np.float64]
-#: Maps a batch of inputs (b, p) to altered copies of them (b, p).
+#: Maps a minibatch of inputs (b, p) to the one that is trained on; may draw from torch's global generator,
+#: which is seeded for it and restored after the fit.
 Augment = Callable[[Tensor], Tensor]
 
 BATCH_SIZE = 20
 
 
-class NetworkRival(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
-    """Base of the rivals that are networks: validation, training, prediction in chunks.
+class NetworkBaseline(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+    """Base class: validation, training, prediction in chunks.
 
-    A subclass builds the network (``_build``), may add to it after training (``_finish``), and turns inputs
-    into log-probabilities and evidence (``_answer``).
+    A subclass builds the network (``_build``), may add to it after training (``_finish``), and maps inputs to
+    log-probabilities and evidence (``_answer``).
     """
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012  (scikit-learn's protocol)
@@ -54,7 +55,7 @@ class NetworkRival(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
         "random_state": ["random_state"],
     }
 
-    #: Rows predicted at once; they bound memory, results do not depend on them.
+    #: Rows predicted at once, to bound memory.
     _prediction_rows = 1024
 
     hidden_layer_sizes: tuple[int, ...]
@@ -67,19 +68,7 @@ class NetworkRival(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on labelled examples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Inputs, finite.
-        y : array-like of shape (n,)
-            Labels of any type scikit-learn accepts; at least two classes.
-
-        Returns
-        -------
-        self
-        """
+        """Train on labelled examples."""
         inputs, targets = validate_data(self, X, y, dtype=np.float32)
         check_classification_targets(targets)
         self.classes_, codes = np.unique(targets, return_inverse=True)
@@ -106,64 +95,32 @@ class NetworkRival(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
         return self
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Predict the probability of each class, in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-            Rows sum to one.
-        """
+        """Predict the probability of each class, in the order of ``classes_``."""
         return np.exp(self._answers(X)[0])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predict the most probable class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
+        """Predict the most probable class."""
         labels: NDArray[Any] = self.classes_[self._answers(X)[0].argmax(axis=1)]
         return labels
 
     def evidence(self, X: ArrayLike) -> FloatArray:
-        """Score how familiar the inputs are, as the class's description says.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Larger means more familiar.
-        """
+        """Return the out-of-distribution score (n,), larger for inputs more like the training data."""
         return self._answers(X)[1]
 
     @abstractmethod
     def _build(self, inputs: Tensor, *, n_classes: int) -> nn.Module:
-        """Draw a network that maps inputs (n, p) to logits (n, c)."""
+        """Initialise a network that maps inputs (n, p) to logits (n, c)."""
 
     @abstractmethod
     def _answer(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities (n, c) and evidence (n,) for inputs (n, p) in float64."""
+        """Return log-probabilities (n, c) and evidence (n,) for inputs (n, p) in float64."""
 
     def _parameter_groups(self, network: nn.Module, n_samples: int) -> list[dict[str, Any]]:
-        """Say what Adam trains, with which decay; the decay is the gradient of a Gaussian log prior."""
+        """Return Adam's parameter groups; weight decay is the gradient of a Gaussian log prior."""
         return [{"params": list(network.parameters()), "weight_decay": self.weight_decay}]
 
     def _finish(self, inputs: Tensor, labels: Tensor, rng: np.random.RandomState) -> None:
-        """Add what prediction needs besides the trained network; inputs (n, p), labels (n,)."""
+        """Compute what prediction needs besides the network from inputs (n, p) and labels (n,)."""
 
     def _answers(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         check_is_fitted(self)
@@ -192,25 +149,7 @@ def train_network(
     rng: np.random.RandomState,
     augment: Augment | None = None,
 ) -> None:
-    """Minimise the mean cross-entropy of minibatches; the network is changed.
-
-    Parameters
-    ----------
-    network : nn.Module
-        Maps inputs (b, p) to logits (b, c).
-    inputs : Tensor of shape (n, p)
-        Training inputs.
-    labels : Tensor of shape (n,)
-        Integer classes.
-    optimiser : torch.optim.Optimizer
-        Holds the parameters of the network, and their weight decay.
-    max_epochs : int
-        Passes over the data.
-    rng : numpy.random.RandomState
-        Source of the order of the examples.
-    augment : callable or None
-        Maps every minibatch of inputs (b, p) to the one that is trained on.
-    """
+    """Minimise the mean cross-entropy of minibatches, in place, for so many epochs."""
     network.train()
     for _ in range(max_epochs):
         for batch in shuffled_batches(len(labels), BATCH_SIZE, rng):
@@ -225,55 +164,19 @@ def train_network(
 
 
 def mean_field_log_probabilities(logits: Tensor, variances: Tensor) -> Tensor:
-    r"""Log of the softmax averaged over independent Gaussian logits, approximately.
+    r"""Approximate the log of the softmax (n, c) averaged over independent Gaussian logits.
 
     .. math:: \log \mathbb{E}[\mathrm{softmax}_k(f)] \approx
               \log \mathrm{softmax}_k\!\left(\mu / \sqrt{1 + \pi v / 8}\right),
               \qquad f_k \sim N(\mu_k, v_k)
 
     This is MacKay's probit approximation, for several classes also called the mean-field one.
-
-    Parameters
-    ----------
-    logits : Tensor of shape (n, c)
-        Means :math:`\mu`.
-    variances : Tensor of shape (n, c) or (n, 1)
-        Variances :math:`v`, of each logit or of all.
-
-    Returns
-    -------
-    Tensor of shape (n, c)
-
-    Examples
-    --------
-    >>> logits = torch.tensor([[2.0, 0.0]])
-    >>> mean_field_log_probabilities(logits, torch.tensor([[0.0, 0.0]])).exp().round(decimals=3)
-    tensor([[0.8810, 0.1190]])
-    >>> mean_field_log_probabilities(logits, torch.tensor([[30.0, 30.0]])).exp().round(decimals=3)
-    tensor([[0.6360, 0.3640]])
     """
     return (logits / (1 + math.pi / 8 * variances).sqrt()).log_softmax(dim=1)
 
 
 def multilayer(sizes: list[int], dropout: list[float] | None = None) -> nn.Sequential:
-    """Stack linear layers with ReLU between them, and dropout before each if its rates are given.
-
-    Parameters
-    ----------
-    sizes : list of int
-        Width of the input, of each hidden layer and of the output.
-    dropout : list of float or None
-        Share of the inputs of each layer that is dropped in training.
-
-    Examples
-    --------
-    >>> multilayer([5, 8, 2])
-    Sequential(
-      (0): Linear(in_features=5, out_features=8, bias=True)
-      (1): ReLU()
-      (2): Linear(in_features=8, out_features=2, bias=True)
-    )
-    """
+    """Stack linear layers with ReLU between them, and dropout before each if its rates are given."""
     layers: list[nn.Module] = []
     for k, (n_in, n_out) in enumerate(pairwise(sizes)):
         layers += [nn.ReLU()] if k else []

@@ -14,7 +14,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from pnca.estimators._compat import Interval, StrOptions
 from pnca.exceptions import InvalidInputError
-from pnca_studies.rivals.networks import Augment, NetworkRival, mean_field_log_probabilities
+from pnca_studies.rivals.networks import Augment, NetworkBaseline, mean_field_log_probabilities
 
 
 class BoundedLinear(nn.Module):
@@ -22,15 +22,8 @@ class BoundedLinear(nn.Module):
 
     .. math:: \bar W = W \cdot \min\!\left(1, \frac{b}{\sigma(W)}\right)
 
-    The norm :math:`\sigma(W)` is estimated by the power iteration of torch's ``spectral_norm``, which goes on
-    by one step at every forward pass in training.
-
-    Parameters
-    ----------
-    n_in, n_out : int
-        Widths.
-    bound : float
-        Largest norm b.
+    The norm :math:`\sigma(W)` is estimated by the power iteration of torch's ``spectral_norm``, one step in
+    every forward pass of training.
     """
 
     def __init__(self, n_in: int, n_out: int, *, bound: float) -> None:
@@ -60,23 +53,6 @@ class SNGPNetwork(nn.Module):
 
     The paper leaves the length scale l to the user. Here it is given in units of the median distance of two
     inputs in the untrained network, so that it means the same whatever the units of the inputs.
-
-    Parameters
-    ----------
-    inputs : Tensor of shape (n, p)
-        Training inputs, by which l is set.
-    width : int
-        Width of all hidden layers.
-    n_blocks : int
-        Number of residual layers K.
-    n_features : int
-        Number of random features D.
-    n_classes : int
-        Number of outputs.
-    bound : float
-        Largest spectral norm b of a layer.
-    lengthscale : float
-        The length scale l, in median distances.
     """
 
     def __init__(
@@ -84,11 +60,11 @@ class SNGPNetwork(nn.Module):
         inputs: Tensor,
         *,
         width: int,
-        n_blocks: int,
-        n_features: int,
+        n_blocks: int,  # K
+        n_features: int,  # D
         n_classes: int,
-        bound: float,
-        lengthscale: float,
+        bound: float,  # b
+        lengthscale: float,  # l, in median distances
     ) -> None:
         super().__init__()
         self.first = BoundedLinear(inputs.shape[1], width, bound=bound)
@@ -99,19 +75,19 @@ class SNGPNetwork(nn.Module):
         self.register_buffer("frequencies", torch.randn(width, n_features) / scale)
 
     def hidden(self, inputs: Tensor) -> Tensor:
-        """Hidden representation h_K: (n, p) -> (n, width)."""
+        """Return the hidden representation h_K (n, width) of inputs (n, p)."""
         hidden: Tensor = self.first(inputs)
         for block in self.blocks:
             hidden = hidden + block(hidden).relu()
         return hidden
 
     def features(self, inputs: Tensor) -> Tensor:
-        """Random features phi: (n, p) -> (n, D)."""
+        """Return the random features phi (n, D) of inputs (n, p)."""
         angles = self.hidden(inputs) @ self.get_buffer("frequencies") + self.get_buffer("phases")
         return math.sqrt(2 / len(self.beta)) * angles.cos()
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits: (n, p) -> (n, c)."""
+        """Return the logits (n, c) of inputs (n, p)."""
         return self.features(inputs) @ self.beta
 
     @torch.no_grad()
@@ -120,7 +96,7 @@ class SNGPNetwork(nn.Module):
         return float(distances[distances > 0].median()) if distances.any() else 1.0
 
 
-class SNGPClassifier(NetworkRival):
+class SNGPClassifier(NetworkBaseline):
     r"""Spectral-normalised neural Gaussian process (Liu et al., 2020).
 
     A network that keeps distances (:class:`SNGPNetwork`) feeds a Gaussian process in the form of D random
@@ -132,58 +108,15 @@ class SNGPClassifier(NetworkRival):
 
     The weights are :math:`w_{ik} = p_{ik} (1 - p_{ik})` in the paper and 1, as for a Gaussian likelihood, in
     the code that its authors published. The first vanish where a network is certain of its few training
-    examples, which then hardly count as seen; the second are the default here.
+    examples, which then hardly count; the second are the default here.
 
     The variances :math:`v_k` lower the confidence by the mean-field formula of
     :mod:`pnca_studies.rivals.networks`. The evidence is minus their mean over the classes, about
     :math:`-s^2` far from all training examples.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : sequence of int
-        Widths of the residual layers (ReLU), which must be equal. A linear layer to that width precedes them.
-    max_epochs : int
-        Passes over the training data.
-    learning_rate : float
-        Step size of Adam.
-    weight_decay : float
-        Weight of half the squared norm of the hidden layers' parameters, added to the mean cross-entropy.
-    n_features : int
-        Number of random features D.
-    likelihood : "gaussian" or "logistic"
-        Whether :math:`w_{ik}` is 1 or :math:`p_{ik} (1 - p_{ik})`.
-    prior_variance : float
-        Variance s² of the last layer's weights, and of a logit where nothing is known.
-    spectral_bound : float
-        Largest spectral norm of a layer.
-    lengthscale : float
-        Length scale of the Gaussian process, in median distances of the untrained network's representations.
-        A shorter one sees more inputs as unfamiliar, and learns less from each example.
-    augment : callable or None
-        See :class:`MCDropoutClassifier`. The posterior is that of the examples as they are.
-    random_state : int, RandomState or None
-        Seed of the weights, the features and the order of the examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (c,)
-        The labels, in the order of the columns of :meth:`predict_proba`.
-    network_ : SNGPNetwork
-        The trained network.
-    precision_factors_ : Tensor of shape (c, D, D), or (1, D, D) if all classes share one
-        Lower Cholesky factors of :math:`\Sigma_k^{-1}`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = SNGPClassifier(max_epochs=20, random_state=0).fit(X, y)
-    >>> (model.evidence(20 * X) < model.evidence(X)).all()
-    np.True_
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **NetworkRival._parameter_constraints,
+        **NetworkBaseline._parameter_constraints,
         "n_features": [Interval(Integral, 1, None, closed="left")],
         "likelihood": [StrOptions({"gaussian", "logistic"})],
         "prior_variance": [Interval(Real, 0, None, closed="neither")],
@@ -199,12 +132,12 @@ class SNGPClassifier(NetworkRival):
         hidden_layer_sizes: tuple[int, ...] = (200, 200),
         max_epochs: int = 300,
         learning_rate: float = 1e-3,
-        weight_decay: float = 1e-4,
-        n_features: int = 1024,
-        likelihood: str = "gaussian",
-        prior_variance: float = 10.0,
+        weight_decay: float = 1e-4,  # of the hidden layers; the last layer's follows from the prior
+        n_features: int = 1024,  # D
+        likelihood: str = "gaussian",  # whether w_ik is 1, or p_ik (1 - p_ik): "logistic"
+        prior_variance: float = 10.0,  # s²
         spectral_bound: float = 0.95,
-        lengthscale: float = 2.0,
+        lengthscale: float = 2.0,  # in median distances; a shorter one learns less from each example
         augment: Augment | None = None,
         random_state: Any = None,  # noqa: ANN401
     ) -> None:
@@ -262,53 +195,19 @@ class SNGPClassifier(NetworkRival):
 
 
 def laplace_precision(features: Tensor, weights: Tensor, prior_variance: float) -> Tensor:
-    r"""Posterior precision of the last layer's weights, one matrix per class.
+    r"""Return the posterior precision (c, D, D) of the last layer from features (n, D) and weights (n, c).
 
     .. math:: \Sigma_k^{-1} = s^{-2} I + \sum_i w_{ik}\, \phi_i \phi_i^\top
-
-    Parameters
-    ----------
-    features : Tensor of shape (n, D)
-        Random features :math:`\phi_i` of the training inputs.
-    weights : Tensor of shape (n, c)
-        Curvatures :math:`w_{ik}` of the negative log-likelihood in the logits.
-    prior_variance : float
-        The prior's :math:`s^2`.
-
-    Returns
-    -------
-    Tensor of shape (c, D, D)
-
-    Examples
-    --------
-    >>> laplace_precision(torch.tensor([[2.0]]), torch.tensor([[0.25, 1.0]]), 4.0).flatten()
-    tensor([1.2500, 4.2500])
     """
     prior = torch.eye(features.shape[1], dtype=features.dtype) / prior_variance
     return torch.stack([prior + features.T @ (column[:, None] * features) for column in weights.T])
 
 
 def posterior_variance(features: Tensor, precision_factors: Tensor) -> Tensor:
-    r"""Variance of the logits.
+    r"""Return the variance (n, c) of the logits from features (n, D) and Cholesky factors (c, D, D).
 
     .. math:: v_k(x) = \phi(x)^\top \Sigma_k \phi(x) = \|L_k^{-1} \phi(x)\|^2,
               \qquad \Sigma_k^{-1} = L_k L_k^\top
-
-    Parameters
-    ----------
-    features : Tensor of shape (n, D)
-        Random features :math:`\phi(x)`.
-    precision_factors : Tensor of shape (c, D, D)
-        The lower triangular :math:`L_k`.
-
-    Returns
-    -------
-    Tensor of shape (n, c)
-
-    Examples
-    --------
-    >>> posterior_variance(torch.tensor([[3.0]]), torch.tensor([[[2.0]], [[1.0]]]))
-    tensor([[2.2500, 9.0000]])
     """
     columns = [
         torch.linalg.solve_triangular(factor, features.T, upper=False).square().sum(dim=0)

@@ -11,8 +11,6 @@ from benchmark_runs import cells, run
 from pnca.exceptions import InvalidInputError
 from pnca.interfaces import cli
 from pnca_studies.experiments.benchmark import benchmark_study
-from pnca_studies.experiments.benchmark_data import load_sources
-from pnca_studies.experiments.choices import load_questions
 from pnca_studies.experiments.store import RunFolder, read_cell
 from pnca_studies.experiments.study import Options
 
@@ -133,23 +131,6 @@ def choices(tmp_path):
         folder.write(stem, cell)
     folder.write_run({**folder.read_run(), "cells": stems})
     return folder.path
-
-
-def test_benchmark__questions_about_images_are_asked_of_images_only(monkeypatch):
-    sources, _ = load_sources(None)
-    images = replace(sources["iris"], name="images", has_images=True)
-    monkeypatch.setattr(
-        "pnca_studies.experiments.benchmark.load_sources",
-        lambda *_, **__: ({**sources, "images": images}, []),
-    )
-    study, _ = benchmark_study(None, data_sets=("iris", "images"), choices=True)
-    names = {
-        data: {cell.model.name for cell in study.cells if cell.data == data} for data in ("iris", "images")
-    }
-    of_images = {name for question in load_questions() if question.images for name in question.variants}
-    assert names["images"] == {"PNCA"} | of_images
-    assert not names["iris"] & of_images
-    assert "cross" in names["iris"]
 
 
 def test_benchmark__choices_have_a_document_of_their_own(choices, tmp_path):

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError
-from pnca_studies.data import (
-    covid,
-    load_covid_features,
-    read_actualmed,
-    read_covid_chestxray,
-    read_mura,
-)
+from pnca_studies.data import covid, load_covid_features, read_actualmed, read_covid_chestxray, read_mura
 from pnca_studies.data._sources import file_digest
 
 # Columns of the published tables, those that no reader looks at among them.
@@ -38,13 +32,8 @@ def make_clone(folder, columns, rows, image_column, absent=()):
 
 
 def chestxray_row(patient, finding, name, modality="X-ray", folder="images"):
-    return {
-        "patientid": patient,
-        "finding": finding,
-        "filename": name,
-        "modality": modality,
-        "folder": folder,
-    }
+    keys = ("patientid", "finding", "filename", "modality", "folder")
+    return dict(zip(keys, (patient, finding, name, modality, folder), strict=True))
 
 
 CHESTXRAY_ROWS = [
@@ -130,54 +119,41 @@ def test_read_covid_chestxray__a_long_list_of_missing_images_is_cut(tmp_path):
     assert images.patients.dtype.kind == "U"
 
 
-@pytest.mark.parametrize("name", ["../metadata.csv", "/etc/passwd", "sub/a.png", "", ".."])
-def test_read_covid_chestxray__a_name_cannot_lead_elsewhere(tmp_path, name):
-    clone = make_clone(tmp_path / "clone", CHESTXRAY_COLUMNS, [], "filename")
-    with (clone / "metadata.csv").open("a", newline="") as file:
-        csv.DictWriter(file, CHESTXRAY_COLUMNS).writerow(chestxray_row("1", "SARS", name))
-    with pytest.raises(CorruptDataError, match="where the name of an image file is expected"):
-        read_covid_chestxray(clone, check_snapshot=False)
+def test_read_covid_chestxray__a_name_cannot_lead_elsewhere(tmp_path):
+    for i, name in enumerate(["../metadata.csv", "/etc/passwd", "sub/a.png", "", ".."]):
+        clone = make_clone(tmp_path / f"clone{i}", CHESTXRAY_COLUMNS, [], "filename")
+        with (clone / "metadata.csv").open("a", newline="") as file:
+            csv.DictWriter(file, CHESTXRAY_COLUMNS).writerow(chestxray_row("1", "SARS", name))
+        with pytest.raises(CorruptDataError, match="where the name of an image file is expected"):
+            read_covid_chestxray(clone, check_snapshot=False)
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00\x01", b"", b"a" * 200_000, b"\x00\n\x00"])
-def test_read_covid_chestxray__a_table_that_is_none_is_named(tmp_path, content):
-    (tmp_path / "metadata.csv").write_bytes(content)
-    with pytest.raises(CorruptDataError, match=r"metadata\.csv"):
-        read_covid_chestxray(tmp_path)
+def test_read_covid_chestxray__a_table_that_is_none_is_named(tmp_path):
+    for content in (b"\xff\xfe\x00\x01", b"", b"a" * 200_000, b"\x00\n\x00"):
+        (tmp_path / "metadata.csv").write_bytes(content)
+        with pytest.raises(CorruptDataError, match=r"metadata\.csv"):
+            read_covid_chestxray(tmp_path)
 
 
-def test_read_covid_chestxray__a_row_cut_short_is_not_a_crash(chestxray):
-    with (chestxray / "metadata.csv").open("a") as file:
-        file.write("77,0,M\n")
-    assert len(read_covid_chestxray(chestxray).paths) == 6
-
-
-def test_read_covid_chestxray__a_byte_order_mark_is_not_part_of_the_first_column(chestxray):
+def test_read_covid_chestxray__a_row_cut_short_and_a_byte_order_mark_do_no_harm(chestxray):
     table = chestxray / "metadata.csv"
-    table.write_bytes(b"\xef\xbb\xbf" + table.read_bytes())
-    assert read_covid_chestxray(chestxray).patients[0] == "2"
+    table.write_bytes(b"\xef\xbb\xbf" + table.read_bytes() + b"77,0,M\n")
+    images = read_covid_chestxray(chestxray)
+    assert (len(images.paths), images.patients[0]) == (6, "2")
 
 
-@pytest.mark.parametrize("reader", [read_covid_chestxray, read_actualmed])
-def test_readers__refuse_an_unknown_treatment_of_missing_images(reader, tmp_path):
-    with pytest.raises(InvalidInputError, match=r"\['error', 'skip'\], but it is 'ignore'"):
-        reader(tmp_path, missing="ignore")
+def test_readers__refuse_an_unknown_treatment_of_missing_images(tmp_path):
+    for reader in (read_covid_chestxray, read_actualmed):
+        with pytest.raises(InvalidInputError, match=r"\['error', 'skip'\], but it is 'ignore'"):
+            reader(tmp_path, missing="ignore")
 
 
 @pytest.mark.parametrize(
     ("reader", "address", "name"),
     [
-        (
-            read_covid_chestxray,
-            "https://github.com/ieee8023/covid-chestxray-dataset",
-            "covid-chestxray-dataset/",
-        ),
-        (
-            read_actualmed,
-            "https://github.com/agchung/Actualmed-COVID-chestxray-dataset",
-            "Actualmed-COVID-chestxray-dataset/",
-        ),
-        (read_mura, "https://stanfordmlgroup.github.io/competitions/mura/", "MURA-v1.1/"),
+        (read_covid_chestxray, "https://github.com/ieee8023/", "covid-chestxray-dataset"),
+        (read_actualmed, "https://github.com/agchung/", "Actualmed-COVID-chestxray-dataset"),
+        (read_mura, "https://stanfordmlgroup.github.io/competitions/mura/", "MURA-v1.1"),
     ],
 )
 def test_readers__say_where_to_get_the_data_and_where_to_put_them(reader, address, name, tmp_path):
@@ -185,8 +161,8 @@ def test_readers__say_where_to_get_the_data_and_where_to_put_them(reader, addres
         reader(tmp_path / "nowhere")
     message = str(caught.value)
     assert str(tmp_path / "nowhere") in message
-    assert address in message
-    assert f"into your data folder as {name}" in message
+    assert (address if reader is read_mura else address + name) in message
+    assert f"into your data folder as {name}/" in message
 
 
 def actualmed_row(patient, finding, name):
@@ -320,15 +296,15 @@ def test_load_covid_features__types_and_names(tmp_path, feature_arrays, monkeypa
     np.savez(path := tmp_path / "covid_features_resnet50.npz", **feature_arrays)
     expect_file(monkeypatch, path)
     loaded = load_covid_features(tmp_path)
-    for name, key in {
-        "features": "X_train",
-        "test_features": "X_test",
-        "inconclusive_features": "X_test_inconclusive",
-        "ood_features": "X_ood",
-    }.items():
-        assert getattr(loaded, name).dtype == np.float32
-        np.testing.assert_array_equal(getattr(loaded, name), feature_arrays[key])
-    for name, key in {"labels_paper": "y_train", "labels_any_covid": "y_train_any_covid"}.items():
+    for name, key, dtype in (
+        ("features", "X_train", np.float32),
+        ("test_features", "X_test", np.float32),
+        ("inconclusive_features", "X_test_inconclusive", np.float32),
+        ("ood_features", "X_ood", np.float32),
+        ("labels_paper", "y_train", np.int64),
+        ("labels_any_covid", "y_train_any_covid", np.int64),
+    ):
+        assert getattr(loaded, name).dtype == dtype
         np.testing.assert_array_equal(getattr(loaded, name), feature_arrays[key])
     assert loaded.is_xray.tolist() == [True, True, False, True, True]
     assert loaded.test_labels.tolist() == [1, 0, 0]
@@ -390,13 +366,8 @@ def test_load_covid_features__real_data_have_the_documented_gaps(data_dir, varia
         "MURA_XR_SHOULDER": 3,
         "UCI_SHOULDER_IMPLANT(not MURA)": 597,
     }
-    for features in (
-        loaded.features,
-        loaded.test_features,
-        loaded.inconclusive_features,
-        loaded.ood_features,
-    ):
-        assert np.isfinite(features).all()
+    for name in ("features", "test_features", "inconclusive_features", "ood_features"):
+        assert np.isfinite(getattr(loaded, name)).all()
     for n, arrays in (
         (347, (loaded.labels_paper, loaded.labels_any_covid, loaded.is_xray, loaded.patients, loaded.ids)),
         (76, (loaded.test_features, loaded.test_labels, loaded.test_patients)),
@@ -423,8 +394,5 @@ def test_read_covid_chestxray__rule_reproduces_the_real_labels(data_dir, tmp_pat
     assert images.labels_any_covid.tolist() == [int(row["y_any_covid"]) for row in with_file]
     assert images.is_xray.tolist() == [row["is_xray"] == "1" for row in with_file]
     features = load_covid_features(data_dir)
-    np.testing.assert_array_equal(images.ids, features.ids)
-    np.testing.assert_array_equal(images.patients, features.patients)
-    np.testing.assert_array_equal(images.labels_paper, features.labels_paper)
-    np.testing.assert_array_equal(images.labels_any_covid, features.labels_any_covid)
-    np.testing.assert_array_equal(images.is_xray, features.is_xray)
+    for name in ("ids", "patients", "labels_paper", "labels_any_covid", "is_xray"):
+        np.testing.assert_array_equal(getattr(images, name), getattr(features, name))

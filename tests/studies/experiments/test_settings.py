@@ -179,15 +179,14 @@ def test_exhibit__a_mistake_shows_whichever_experiment_is_asked_for(folder):
         load_exhibits("covid", folder(trails="3"))
 
 
-@pytest.mark.parametrize("key", ["experiment", "kind", "title", "models", "trials"])
-def test_exhibit__missing_key_is_named(folder, key):
-    with pytest.raises(InvalidInputError, match=rf"table9.*\['{key}'\].*missing"):
-        load_exhibits("mnist", folder(**{key: None}))
+def test_exhibit__missing_key_is_named(folder):
+    for key in ("experiment", "kind", "title", "models", "trials"):
+        with pytest.raises(InvalidInputError, match=rf"table9.*\['{key}'\].*missing"):
+            load_exhibits("mnist", folder(**{key: None}))
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "expected"),
-    [
+def test_exhibit__wrong_type_is_named_with_the_value(folder):
+    for key, value, expected in (
         ("trials", '"ten"', "trials must be int"),
         ("trials", "true", "trials must be int"),
         ("trials", "2.5", "trials must be int"),
@@ -199,11 +198,9 @@ def test_exhibit__missing_key_is_named(folder, key):
         ("models", "[1]", "models must be str"),
         ("title", "7", "title must be str"),
         ("paper", "[1]", "paper must be Mapping"),
-    ],
-)
-def test_exhibit__wrong_type_is_named_with_the_value(folder, key, value, expected):
-    with pytest.raises(InvalidInputError, match=f"table9.*{expected}, but it is"):
-        load_exhibits("mnist", folder(**{key: value}))
+    ):
+        with pytest.raises(InvalidInputError, match=f"table9.*{expected}, but it is"):
+            load_exhibits("mnist", folder(**{key: value}))
 
 
 @pytest.mark.parametrize(
@@ -228,14 +225,17 @@ def test_exhibit__unknown_choice_is_named_with_the_choices(folder, key, value, c
     assert ", ".join(choices) in message
 
 
-@pytest.mark.parametrize(("key", "value"), [("trials", "0"), ("trials", "-1"), ("train_sizes", "[100, 0]")])
-def test_exhibit__numbers_must_be_positive(folder, key, value):
-    with pytest.raises(InvalidInputError, match=f"table9.*{key} must be positive"):
-        load_exhibits("mnist", folder(**{key: value}))
+def test_exhibit__numbers_must_be_positive_and_models_named(folder):
+    for key, value in (("trials", "0"), ("trials", "-1"), ("train_sizes", "[100, 0]")):
+        with pytest.raises(InvalidInputError, match=f"table9.*{key} must be positive"):
+            load_exhibits("mnist", folder(**{key: value}))
+    with pytest.raises(InvalidInputError, match=r"table9.*models is empty"):
+        load_exhibits("mnist", folder(models="[]"))
 
 
-@pytest.mark.parametrize("name", ["models.toml", "table9.toml"])
-@pytest.mark.parametrize("content", [b"trials = = 3", b'title = "\xff"'])
+@pytest.mark.parametrize(
+    ("name", "content"), [("models.toml", b"trials = = 3"), ("table9.toml", b'title = "\xff"')]
+)
 def test_broken_toml__names_the_file(folder, name, content):
     place = folder()
     (place / name).write_bytes(content)

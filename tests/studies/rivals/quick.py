@@ -1,4 +1,4 @@
-"""Rivals made quick enough for tests."""
+"""Baselines made quick enough for tests."""
 
 from importlib.util import find_spec
 
@@ -11,7 +11,7 @@ needs_laplace = pytest.mark.skipif(find_spec("laplace") is None, reason="laplace
 
 
 def quick_rival(name, *, random_state=0, augment=None, **settings):
-    """A rival with its own settings but for those that take time."""
+    """A baseline with its own settings but for those that take time."""
     model = build_rival(name, random_state=random_state, augment=augment)
     cheap = {"n_estimators": 50, "max_epochs": 30, "learning_rate": 3e-3, "n_features": 128}
     cheap = {key: value for key, value in cheap.items() if key in model.get_params()}
@@ -19,5 +19,5 @@ def quick_rival(name, *, random_state=0, augment=None, **settings):
 
 
 def parameters(*names):
-    """Parameters of a test: the rivals named, or all."""
+    """Parameters of a test: the baselines named, or all."""
     return [pytest.param(n, marks=needs_laplace if n == "Laplace" else ()) for n in names or RIVALS]

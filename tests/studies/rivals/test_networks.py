@@ -1,4 +1,4 @@
-"""What the rivals that are networks share."""
+"""Shared by the baselines that are networks."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from pnca.exceptions import InvalidInputError, TrainingDivergedError
-from pnca_studies.rivals.networks import NetworkRival, mean_field_log_probabilities, train_network
+from pnca_studies.rivals.networks import NetworkBaseline, mean_field_log_probabilities, train_network
 from rivals.quick import parameters, quick_rival
 
 NETWORKS = pytest.mark.parametrize("name", parameters("MC dropout", "SNGP", "Laplace"))
@@ -66,23 +66,16 @@ def test_network__weight_decay_shrinks_the_hidden_weights(name, iris):
 
 
 @NETWORKS
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_network__bad_settings_and_a_single_class_are_refused(name, iris):
+    for settings, message in (
         ({"hidden_layer_sizes": ()}, "at least one"),
         ({"hidden_layer_sizes": (20, 0)}, "positive whole numbers"),
         ({"max_epochs": 0}, "max_epochs"),
         ({"learning_rate": -1.0}, "learning_rate"),
         ({"augment": 3}, "augment"),
-    ],
-)
-def test_network__bad_settings_are_refused(name, settings, message, iris):
-    with pytest.raises(ValueError, match=message):
-        quick_rival(name).set_params(**settings).fit(*iris)
-
-
-@NETWORKS
-def test_network__one_class_is_refused(name, iris):
+    ):
+        with pytest.raises(ValueError, match=message):
+            quick_rival(name).set_params(**settings).fit(*iris)
     with pytest.raises(InvalidInputError, match="at least 2 classes"):
         quick_rival(name).fit(iris[0][:5], np.zeros(5, dtype=int))
 
@@ -126,4 +119,4 @@ def test_mean_field__is_close_to_the_average_over_samples():
 
 def test_base__is_abstract():
     with pytest.raises(TypeError, match="abstract"):
-        NetworkRival()
+        NetworkBaseline()

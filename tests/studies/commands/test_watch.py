@@ -1,7 +1,10 @@
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 
-from pnca_studies.experiments.running import RunningMeans
+from pnca_studies.commands.watch import Display, RunningMeans
 from pnca_studies.experiments.store import CellResult
 
 
@@ -31,16 +34,15 @@ def test_rows__means_are_over_trials_and_folds(means):
     assert list(means.rows()) == [(("plain", "NCA"), 10, [1.0, 0.5])]
 
 
-def test_rows__kinds_of_cell_stay_apart_and_together(means):
-    for n_train in (200, 100):
+def test_rows__are_by_size_and_models_of_a_size_in_the_order_in_which_they_came(means):
+    for n_train in (1000, 200):
         for model in ("PNCA", "BNN"):
-            means.add(result(n_train / 400, n_train=n_train, draw=0, model=model))
-    # By size; models of a size in the order in which they came.
+            means.add(result(n_train / 2000, n_train=n_train, draw=0, model=model))
     assert [identity for identity, _, _ in means.rows()] == [
-        ("100", "PNCA"),
-        ("100", "BNN"),
         ("200", "PNCA"),
         ("200", "BNN"),
+        ("1000", "PNCA"),
+        ("1000", "BNN"),
     ]
 
 
@@ -59,11 +61,25 @@ def test_rows__measure_without_any_value_is_nan_and_no_warning(means):
     assert np.isnan(values[1])
 
 
-def test_rows__sizes_are_in_order_of_size(means):
-    for n_train in (1000, 200):
-        means.add(result(0.5, n_train=n_train, draw=0, model="NCA"))
-    assert [identity[0] for identity, _, _ in means.rows()] == ["200", "1000"]
-
-
 def test_rows__nothing_finished_is_nothing(means):
     assert list(means.rows()) == []
+
+
+def test_display__shows_cells_done_and_the_table_so_far():
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    display = Display(console, [("test", "accuracy")], n_cells=3)
+    with display.shown():
+        display.resumed(result(1.0, draw=0, model="DNN"))
+        display.finished("cell", result(0.5, draw=1, model="DNN"), 2, 3)
+    text = console.file.getvalue()
+    assert "2/3" in text
+    assert "0.750" in text
+
+
+def test_display__a_pipe_gets_one_line_per_cell():
+    console = Console(file=io.StringIO(), width=100)
+    display = Display(console, [("test", "accuracy")], n_cells=2)
+    with display.shown():
+        display.finished("first", result(1.0, draw=0, model="DNN"), 1, 2)
+        display.finished("second", None, 2, 2)
+    assert console.file.getvalue() == "1/2 first\n2/2 second: failed\n"

@@ -1,4 +1,3 @@
-import csv
 import json
 from dataclasses import replace
 from itertools import product
@@ -9,13 +8,10 @@ import pytest
 import pnca_studies.experiments.covid as covid_module
 from pnca.estimators import paper
 from pnca.exceptions import InvalidInputError, MissingDataError
-from pnca.vision import Preprocessing
 from pnca_studies.data import CovidFeatures
-from pnca_studies.data import covid as covid_data
 from pnca_studies.experiments.covid import (
     N_FOLDS,
     CovidCell,
-    compute_covid_features,
     covid_study,
     labelled,
     run_covid_cell,
@@ -77,14 +73,8 @@ def make_cell(model="NCA", **changes):
 def test_covid_study__has_every_condition_and_the_papers_more_often(features, tmp_path):
     cells = covid_study(tmp_path).cells
     found = [(c.features, c.labels, c.folds, c.trial, c.fold, c.model.name) for c in cells]
-    conditions = product(
-        ("plain", "equalised"),
-        ("paper", "any_covid"),
-        ("random", "grouped"),
-        range(1),
-        range(N_FOLDS),
-        SEVEN,
-    )
+    labels, folds = ("paper", "any_covid"), ("random", "grouped")
+    conditions = product(("plain", "equalised"), labels, folds, range(1), range(N_FOLDS), SEVEN)
     papers = product(("plain",), ("paper",), ("random",), range(5), range(N_FOLDS), SEVEN)
     assert set(found) == {*conditions, *papers}
     assert len(found) == len(set(found)) == 420
@@ -171,22 +161,14 @@ def test_labelled__any_covid_is_x_rays_alone():
     assert (labels != given.labels_paper[rows]).any()
 
 
-@pytest.mark.parametrize("folds", ["random", "grouped"])
-@pytest.mark.parametrize("trial", [0, 3])
-def test_split__folds_are_a_partition(folds, trial):
+def test_split__folds_are_a_partition_and_random_ones_of_near_equal_size():
     patients = make_features().patients
-    held_out = []
-    for fold in range(N_FOLDS):
-        train, rows = split(patients, make_cell(folds=folds, trial=trial, fold=fold))
-        assert sorted([*train, *rows]) == list(range(53))
-        held_out += [*rows]
-    assert sorted(held_out) == list(range(53))
-
-
-def test_split__random_folds_are_of_near_equal_size():
-    patients = make_features().patients
-    sizes = [len(split(patients, make_cell(fold=fold))[1]) for fold in range(N_FOLDS)]
-    assert sorted(sizes) == [10, 10, 11, 11, 11]
+    for folds, trial in product(("random", "grouped"), (0, 3)):
+        parts = [split(patients, make_cell(folds=folds, trial=trial, fold=fold)) for fold in range(N_FOLDS)]
+        assert all(sorted([*train, *rows]) == list(range(53)) for train, rows in parts)
+        assert sorted(row for _, rows in parts for row in rows) == list(range(53))
+        if folds == "random":
+            assert sorted(len(rows) for _, rows in parts) == [10, 10, 11, 11, 11]
 
 
 def test_split__grouped_folds_never_split_a_patient_and_random_ones_do():
@@ -225,8 +207,7 @@ def given_to_fit(monkeypatch):
     return given
 
 
-@pytest.mark.parametrize("labels", ["paper", "any_covid"])
-@pytest.mark.parametrize("folds", ["random", "grouped"])
+@pytest.mark.parametrize(("labels", "folds"), [("paper", "random"), ("any_covid", "grouped")])
 def test_run_covid_cell__trains_on_four_folds_and_validates_on_the_fifth(given_to_fit, labels, folds):
     data = {"plain": make_features(0), "equalised": make_features(1)}
     cell = make_cell("BNN", features="equalised", labels=labels, folds=folds, trial=2, fold=3)
@@ -283,145 +264,6 @@ def test_run_study__on_covid(features, tmp_path):
     assert (data["train"], data["actualmed_positive"], data["actualmed_negative"]) == (53, 5, 6)
     assert data["bones"] == dict(zip(GROUPS, [3, 4, 5], strict=True))
     assert data["patients"] == 19
-
-
-# --- from images ----------------------------------------------------------------------------------------
-
-
-class Brightness:
-    """A backbone whose features are the mean and the spread of the pixels."""
-
-    name = "brightness"
-    key = "brightness 1"
-    n_features = 2
-
-    def __init__(self, size=224):
-        self.size = size
-        self.preprocessing = Preprocessing(size=size)
-
-    def __call__(self, images):
-        assert images.shape[1:] == (self.size, self.size, 3)
-        return np.column_stack([images.mean(axis=(1, 2, 3)), images.std(axis=(1, 2, 3))]).astype(np.float32)
-
-
-def write_table(folder, rows):
-    folder.mkdir(parents=True)
-    with (folder / "metadata.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-@pytest.fixture
-def clones(tmp_path, monkeypatch):
-    """The three public folders, each image of one grey level: its feature."""
-    image = pytest.importorskip("PIL.Image")
-    monkeypatch.setenv("PNCA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(covid_data, "_SNAPSHOT_ROWS", 5)
-    monkeypatch.setattr(covid_data, "_SNAPSHOT_POSITIVE", 2)
-    monkeypatch.setattr(covid_data, "_ACTUALMED_POSITIVE", 2)
-    monkeypatch.setattr(covid_data, "_ACTUALMED_NEGATIVE", 1)
-
-    def save(path, level):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        image.new("L", (40, 30), level).save(path)
-
-    data_dir = tmp_path / "data"
-    chest, actualmed = (
-        data_dir / name for name in ("covid-chestxray-dataset", "Actualmed-COVID-chestxray-dataset")
-    )
-    rows = [
-        ("2", "COVID-19", "X-ray", 10),
-        ("2", "COVID-19, ARDS", "X-ray", 11),
-        ("3", "SARS", "CT", 12),
-        ("4", "COVID-19", "X-ray", 13),
-        ("5", "No Finding", "X-ray", 10),  # the first image once more
-    ]
-    table = [
-        {"patientid": p, "finding": f, "modality": m, "folder": "images", "filename": f"{level}.png"}
-        for p, f, m, level in rows
-    ]
-    write_table(chest, table)
-    for *_, level in rows:
-        save(chest / "images" / f"{level}.png", level)
-    # Inconclusive images lie between the others in the table, and after them in the features.
-    findings = [
-        ("a", "COVID-19", 20),
-        ("a", "", 30),
-        ("b", "No finding", 21),
-        ("c", "", 31),
-        ("c", "COVID-19", 22),
-    ]
-    write_table(
-        actualmed, [{"patientid": p, "finding": f, "imagename": f"{level}.png"} for p, f, level in findings]
-    )
-    for _, _, level in findings:
-        save(actualmed / "images" / f"{level}.png", level)
-    for group, levels in (("XR_HAND", (40, 41)), ("XR_SHOULDER", (42,)), ("XR_HUMERUS", (43, 44))):
-        for level in levels:
-            folder = data_dir / "MURA-v1.1" / "valid" / group / f"patient{level}" / "study1_negative"
-            save(folder / "image1.png", level)
-    return data_dir
-
-
-@pytest.mark.parametrize("equalise", [False, True])
-def test_compute_covid_features__are_in_the_right_rows(clones, equalise):
-    calls = []
-    given = compute_covid_features(
-        clones, Brightness(), equalise=equalise, progress=lambda *numbers: calls.append(numbers)
-    )
-    # One grey level stays as it is when a histogram is equalised.
-    assert given.features[:, 0].tolist() == [10, 11, 12, 13, 10]
-    assert given.labels_paper.tolist() == [1, 0, 0, 1, 0]
-    assert given.labels_any_covid.tolist() == [1, 1, 0, 1, 0]
-    assert given.is_xray.tolist() == [True, True, False, True, True]
-    assert given.patients.tolist() == ["2", "2", "3", "4", "5"]
-    assert given.ids.tolist() == ["10.png", "11.png", "12.png", "13.png", "10.png"]
-    assert given.test_features[:, 0].tolist() == [20, 21, 22]
-    assert given.test_labels.tolist() == [1, 0, 1]
-    assert given.test_patients.tolist() == ["a", "b", "c"]
-    assert given.inconclusive_features[:, 0].tolist() == [30, 31]
-    assert given.ood_features[:, 0].tolist() == [40, 41, 42, 43, 44]
-    assert given.ood_groups.tolist() == ["XR_HAND"] * 2 + ["XR_SHOULDER"] + ["XR_HUMERUS"] * 2
-    assert given.features.dtype == np.float32
-    assert calls == [(done, 15) for done in range(1, 16)]
-
-
-def test_compute_covid_features__equalised_ones_differ(clones):
-    image = pytest.importorskip("PIL.Image")
-    faint = np.full((256, 256), 100, np.uint8)
-    faint[128:] = 110
-    image.fromarray(faint).save(clones / "covid-chestxray-dataset" / "images" / "12.png")
-    plain, equalised = (
-        compute_covid_features(clones, Brightness(), equalise=equalise) for equalise in (False, True)
-    )
-    assert plain.features[2, 1] == pytest.approx(5)  # half 100, half 110
-    assert equalised.features[2, 1] > 50  # contrast is stretched
-    np.testing.assert_array_equal(plain.features[[0, 1, 3]], equalised.features[[0, 1, 3]])
-
-
-@pytest.mark.parametrize("equalise", [False, True])
-def test_compute_covid_features__images_are_of_the_networks_size(clones, equalise):
-    given = compute_covid_features(clones, Brightness(size=32), equalise=equalise)
-    assert given.ood_features[:, 0].tolist() == [40, 41, 42, 43, 44]
-
-
-def test_covid_study__from_images(clones):
-    study = covid_study(clones, QUICK, backbone=Brightness())
-    assert list(study.data) == ["plain"]
-    assert study.data["plain"].features.shape == (5, 2)
-    assert study.protocol["data"]["plain"]["train_positive"] == 2
-    both = covid_study(clones, Options(models=("NCA",), trials=1), backbone=Brightness())
-    assert sorted(both.data) == ["equalised", "plain"]
-
-
-@pytest.mark.parametrize(
-    "name", ["covid-chestxray-dataset", "Actualmed-COVID-chestxray-dataset", "MURA-v1.1"]
-)
-def test_compute_covid_features__absent_folder_is_named(clones, name):
-    (clones / name).rename(clones / "elsewhere")
-    with pytest.raises(MissingDataError, match=name):
-        compute_covid_features(clones, Brightness(), equalise=False)
 
 
 # --- the real data --------------------------------------------------------------------------------------
