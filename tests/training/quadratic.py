@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from pnca.maths.stein import UNMIXED
-from pnca.networks.base import mix_gradients
+from pnca.networks.stacked import mix_gradients
 from pnca.training.loop import Schedule, train
 from pnca.training.objective import Evaluation
 

@@ -12,8 +12,8 @@ from pnca.exceptions import CorruptDataError, InvalidInputError
 from pnca.models.neighbours import NeighbourObjective
 from pnca.models.softmax import SoftmaxObjective
 from pnca.training.checkpoints import Checkpoint, NumpyStream, TorchStreams, Values
+from pnca.training.loop import surroundings
 from pnca.training.shards import ONE_PROCESS, Shards
-from pnca.training.surroundings import surroundings
 
 FILE = "fit-001.safetensors"
 

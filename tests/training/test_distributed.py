@@ -13,8 +13,8 @@ from filelock import FileLock
 
 import pnca
 from pnca.exceptions import InvalidInputError
+from pnca.training.loop import surroundings
 from pnca.training.shards import ONE_PROCESS
-from pnca.training.surroundings import surroundings
 from training.shared_fits import CASES, RANDOM_CASES, examples, fit, result
 
 SCRIPT = Path(__file__).with_name("shared_fits.py")

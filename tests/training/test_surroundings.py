@@ -5,8 +5,8 @@ import pytest
 
 import pnca
 from pnca.exceptions import InvalidInputError
+from pnca.training.loop import Surroundings, surroundings
 from pnca.training.shards import PROCESSES, Shards
-from pnca.training.surroundings import Surroundings, surroundings
 
 
 class Second(Shards):

@@ -23,8 +23,7 @@ from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import Fitted, FloatArray, NeighbourReader
 from pnca.models.plan import Examples, Options, Plan
 from pnca.models.selection import Choice
-from pnca.training.loop import History, Trained, train
-from pnca.training.surroundings import surroundings
+from pnca.training.loop import History, Trained, surroundings, train
 
 if TYPE_CHECKING:
     from typing_extensions import Self

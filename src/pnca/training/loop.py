@@ -1,25 +1,27 @@
-"""The training loop of every model: an objective and particles in, trained particles and history out."""
+"""The training loop of every model, and what may surround it: a process group, a checkpoint."""
+
+from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from sklearn.utils import check_random_state
 from torch import Tensor
 
 from pnca.exceptions import TrainingDivergedError
 from pnca.maths.stein import Mixing
 from pnca.networks.seeding import seeded
+from pnca.training.checkpoints import SESSION, Checkpoint, HasState
 from pnca.training.objective import Objective
 from pnca.training.optimisers import Optimiser, make_optimiser
-
-if TYPE_CHECKING:
-    from pnca.training.checkpoints import HasState
-    from pnca.training.shards import ProcessShards
+from pnca.training.shards import ONE_PROCESS, PROCESSES, ProcessShards
 
 _DIVERGED = (
     "{what}: lower learning_rate, or scale the inputs "
@@ -74,7 +76,7 @@ def train(
     *,
     seed: int = 0,
     wrappers: Sequence[Wrapper] = (),
-    shards: "ProcessShards | None" = None,
+    shards: ProcessShards | None = None,
 ) -> Trained:
     """Minimise an objective over particles (m, p), which are not changed.
 
@@ -137,7 +139,7 @@ class Run:
         schedule: Schedule,
         rng: np.random.RandomState,
         generator: torch.Generator | None,
-        shards: "ProcessShards | None",
+        shards: ProcessShards | None,
     ) -> None:
         self.objective, self.schedule, self.rng, self.generator = objective, schedule, rng, generator
         self.particles = particles.detach().clone().requires_grad_()
@@ -167,7 +169,7 @@ class Run:
         if self.n_epochs % self._look_every == 0:
             self.log.last()
 
-    def _make_step(self) -> "TakesSteps":
+    def _make_step(self) -> TakesSteps:
         step = Step(self.objective, self.particles, self.optimiser, self.generator, self.shards)
         key = self.schedule.graph_key
         if key is None or not self.particles.is_cuda or self.shards is not None:
@@ -245,7 +247,7 @@ class Step:
         particles: Tensor,
         optimiser: Optimiser,
         generator: torch.Generator | None = None,
-        shards: "ProcessShards | None" = None,
+        shards: ProcessShards | None = None,
     ) -> None:
         self.objective, self.particles, self.optimiser = objective, particles, optimiser
         self.generator, self.shards = generator, shards
@@ -285,3 +287,60 @@ class Step:
             of_loss, of_correct = self.sums.unbind()
             of_loss.add_(mean_loss, alpha=n)
             of_correct.add_(n_correct)
+
+
+#: Returns the fingerprints of a fit by name: of its data, parameters and initial particles.
+Identity = Callable[[], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The process group and the checkpoint of one fit; usually neither."""
+
+    shards: ProcessShards | None = None
+    checkpoint: Checkpoint | None = None
+
+    def random_state(self, given: Any) -> np.random.RandomState:  # noqa: ANN401
+        """Source of all randomness of a fit: the same on all ranks, and when a fit is resumed."""
+        rng: np.random.RandomState = check_random_state(given)
+        if self.shards is None and self.checkpoint is None:
+            return rng
+        # Exchanged whatever random_state is: it may be None on one rank only, which agreement() finds out.
+        fresh = str(rng.randint(2**31) if given is None else 0)
+        common = int((self.shards or ONE_PROCESS).exchange(fresh)[0])
+        seed = common if self.checkpoint is None else self.checkpoint.seed(common)
+        return np.random.RandomState(seed) if given is None else rng
+
+    @contextmanager
+    def agreement(self) -> Iterator[Callable[[Identity], None]]:
+        """Run the block on all ranks; an error if one fails, they differ, or the checkpoint is another's.
+
+        Yields
+        ------
+        callable
+            The block calls it with the fit's :data:`Identity`.
+        """
+        told: list[Identity] = []
+        with nullcontext() if self.shards is None else self.shards.together(lambda: told[0]()):
+            yield lambda identity: told.append(cache(identity))
+        if self.checkpoint is not None:
+            self.checkpoint.identify(told[0])
+
+    def seed(self, common: int) -> int:
+        """Seed of this rank's dropout and augmentation, which must differ between shards."""
+        return common if self.shards is None else self.shards.seed(common)
+
+    def wrappers(self, caption: str | None) -> list[Wrapper]:
+        """What surrounds the training loop; with a caption, a progress bar too."""
+        found: list[Wrapper] = [p.around for p in (self.checkpoint, self.shards) if p is not None]
+        if caption is not None and (self.shards is None or self.shards.is_first):
+            from pnca.training.progress import progress_bar
+
+            found.append(progress_bar(caption))
+        return found
+
+
+def surroundings() -> Surroundings:
+    """The process group and checkpoint that the caller has opened around a fit that begins now."""
+    shards, session = PROCESSES.get(), SESSION.get()
+    return Surroundings(shards, None if session is None else session.open(shards or ONE_PROCESS))
