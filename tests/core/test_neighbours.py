@@ -10,7 +10,7 @@ import reference
 from models import assert_blind_to_fold, digits, draw, gradients, make, noisy, objective, planned, watched_fit
 from pnca.maths.inputs import InputFactor
 from pnca.maths.neighbours import LOG_ZERO
-from pnca.models import kernels, neighbours
+from pnca.models import kernels, neighbours, plan
 from pnca.models.kernels import ExactKernel
 from pnca.training import augmentation
 from pnca.training.sampling import FoldModels
@@ -291,7 +291,7 @@ def test_dropout__and_augmentation_draw_from_the_given_generator():
 
 
 def test_novelty__of_very_wide_inputs_is_found_from_a_few(monkeypatch):
-    monkeypatch.setattr(neighbours, "_PLANE_NUMBERS", 100)
+    monkeypatch.setattr(plan, "_PLANE_NUMBERS", 100)
     rng = np.random.RandomState(0)
     X, y = rng.normal(size=(60, 40)).astype(np.float32), np.arange(60) % 2
     model = make("PNCA", max_epochs=1).fit(X, y)
@@ -303,16 +303,16 @@ def test_novelty__is_known_where_almost_all_examples_are_of_one_group(monkeypatc
     rng = np.random.RandomState(0)
     X, y = rng.normal(size=(60, 4)).astype(np.float32), np.arange(60) % 2
     groups = np.r_[np.zeros(58, dtype=int), 1, 1]
-    monkeypatch.setattr(neighbours, "_PLANE_ROWS", 20)
+    monkeypatch.setattr(plan, "_PLANE_ROWS", 20)
     # Of the large group alone.
-    monkeypatch.setattr(neighbours, "spread_rows", lambda n, k: torch.arange(min(n, k)))
+    monkeypatch.setattr(plan, "spread_rows", lambda n, k: torch.arange(min(n, k)))
     model = make("PNCA", max_epochs=1, n_folds=2).fit(X, y, groups=groups)
     assert np.isfinite(model.predict_proba(X)).all()
     assert np.isfinite(model.oof_evidence_).all()
 
 
 def test_novelty__of_many_examples_a_sample_is_held_out_and_the_others_are_anyway(monkeypatch):
-    monkeypatch.setattr(neighbours, "_PLANE_ROWS", 50)
+    monkeypatch.setattr(plan, "_PLANE_ROWS", 50)
     rng = np.random.RandomState(0)
     X, y = rng.normal(size=(200, 4)).astype(np.float32), np.arange(200) % 2
     _, question = watched_fit(make("PNCA", max_epochs=1, n_folds=3), X, y)
@@ -324,15 +324,15 @@ def test_novelty__of_many_examples_a_sample_is_held_out_and_the_others_are_anywa
 def test_novelty__without_folds_a_group_is_held_out_as_a_whole():
     X, y = noisy()
     examples = planned(make("PNCA", n_folds=None), X, y, groups=np.arange(40) // 4).examples
-    folds = neighbours._novelty_folds(examples)
+    folds = plan._novelty_folds(examples)
     assert set(folds) == set(range(5))
     assert all(len(set(folds[examples.groups == group])) == 1 for group in range(10))
-    assert set(neighbours._novelty_folds(examples._replace(groups=np.arange(40) // 20))) == {0, 1}
-    assert set(neighbours._novelty_folds(examples._replace(groups=None))) == set(range(5))
+    assert set(plan._novelty_folds(examples._replace(groups=np.arange(40) // 20))) == {0, 1}
+    assert set(plan._novelty_folds(examples._replace(groups=None))) == set(range(5))
 
 
 def test_input_factor__of_many_examples_is_measured_on_some(monkeypatch):
-    monkeypatch.setattr(neighbours, "_MANY_POINTS", 10)
+    monkeypatch.setattr(plan, "_MANY_POINTS", 10)
     X, y = noisy()
     some = planned(make("PNCA"), X, y).objective.input_factor
     inputs = torch.from_numpy(planned(make("PNCA"), X, y).examples.inputs)

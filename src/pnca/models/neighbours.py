@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from pnca.maths.inputs import InputFactor, Novelty, Scaler
+from pnca.maths.inputs import InputFactor, Scaler
 from pnca.maths.neighbours import has_partner, leave_one_out, safe_log
 from pnca.maths.pnca import Target
 from pnca.maths.stein import Mixing
@@ -28,8 +28,10 @@ from pnca.models.plan import (
     check_kernel,
     class_prior,
     make_fold_models,
+    make_input_factor,
     make_kernel,
     make_network,
+    make_novelty,
     make_scaler,
     make_schedule,
     neighbour_mixing,
@@ -40,20 +42,13 @@ from pnca.networks import ParticleNetwork
 from pnca.training.augmentation import Augmentation
 from pnca.training.loop import Run, Trained
 from pnca.training.objective import Evaluation
-from pnca.training.sampling import FoldModels, Indices, partnered_batches, spread_rows
+from pnca.training.sampling import FoldModels, Indices, partnered_batches
 from pnca.training.shards import ProcessShards
 
 #: Rows embedded at once for a snapshot of the particles.
 _SNAPSHOT_ROWS = 4096
 #: When snapshots are taken, as shares of the epochs.
 _SNAPSHOTS = (1 / 30, 1 / 10, 1 / 3, 1.0)
-#: Every so-manieth row measures the width of the data, so that these are enough.
-_MANY_POINTS = 2000
-#: Rows, and numbers in them, that are enough to find the plane of novelty; but not so few that none can be
-#: held out.
-_PLANE_ROWS, _PLANE_NUMBERS, _FEWEST_ROWS = 1000, 2**24, 20
-#: Folds of novelty where the model has none.
-_NOVELTY_FOLDS = 5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -201,14 +196,7 @@ class NeighbourObjective:
 class Snapshots:
     """Takes snapshots of a training, which a checkpoint can keep.
 
-    Parameters
-    ----------
-    embed : callable
-        From particles of all models to their embeddings of the training examples.
-    full : slice
-        Rows of the full model's particles.
-    max_epochs : int
-        Epochs of the training.
+    ``embed`` maps the particles of all models to embeddings; ``full`` are the rows of the full model's.
     """
 
     def __init__(self, embed: Callable[[Tensor], Tensor], full: slice, max_epochs: int) -> None:
@@ -253,31 +241,14 @@ def plan_neighbours(
     if scaler is not None:
         scaled = scaler.apply(torch.from_numpy(examples.inputs).double()).float()
         examples = examples._replace(inputs=scaled.numpy())
-    n, c, device = len(examples.labels), len(examples.classes), resolve_device(options.device)
     network = make_network(options, examples, n_outputs=options.n_components, head=None, seed=seed)
     models = make_fold_models(options, examples, generator)
     particles = network.draw(models.n_total, generator)
     check_kernel(options, examples)
-    prior = class_prior(examples)
-    kernel = make_kernel(options, getattr(network, "n_features", options.n_components), c, generator)
-    data, augmentation = examples.on(device), options.augmenter(examples.input_shape)
-    given = options.given_background
-    objective = NeighbourObjective(
-        network=network,
-        kernel=kernel.on(data["inputs"]),
-        models=models,
-        **data,
-        groups=None if examples.groups is None else torch.from_numpy(examples.groups).to(device),
-        n_groups=examples.n_groups,
-        log_prior=prior.to(data["inputs"]).log(),
-        background=BACKGROUND if given is None else given,
-        input_factor=_input_factor(options.given_input_weight, examples),
-        augmentation=augmentation,
-        is_perturbed=bool(options.dropout_rate(examples.input_shape)) or augmentation is not None,
-        mix=neighbour_mixing(options, models),
-        batch_size=options.n_per_batch(n, c),
-        shards=shards,
-    )
+    prior, n_components = class_prior(examples), getattr(network, "n_features", options.n_components)
+    kernel = make_kernel(options, n_components, len(examples.classes), generator)
+    objective = _objective(options, examples, network, models, kernel, prior, shards)
+    device = objective.inputs.device
     schedule = make_schedule(options, examples, network, models.n_total, device)
     if not objective.can_be_captured():
         schedule = replace(schedule, graph_key=None)
@@ -296,6 +267,35 @@ def plan_neighbours(
     )
 
 
+def _objective(
+    options: Options,
+    examples: Examples,
+    network: ParticleNetwork,
+    models: FoldModels,
+    kernel: Kernel,
+    prior: Tensor,
+    shards: ProcessShards | None,
+) -> NeighbourObjective:
+    device, shape, background = resolve_device(options.device), examples.input_shape, options.given_background
+    data, augmentation = examples.on(device), options.augmenter(shape)
+    return NeighbourObjective(
+        network=network,
+        kernel=kernel.on(data["inputs"]),
+        models=models,
+        **data,
+        groups=None if examples.groups is None else torch.from_numpy(examples.groups).to(device),
+        n_groups=examples.n_groups,
+        log_prior=prior.to(data["inputs"]).log(),
+        background=BACKGROUND if background is None else background,
+        input_factor=make_input_factor(options, examples),
+        augmentation=augmentation,
+        is_perturbed=bool(options.dropout_rate(shape)) or augmentation is not None,
+        mix=neighbour_mixing(options, models),
+        batch_size=options.n_per_batch(len(examples.labels), len(examples.classes)),
+        shards=shards,
+    )
+
+
 class _Ending(NamedTuple):
     """What follows the training of a neighbour model."""
 
@@ -310,7 +310,7 @@ class _Ending(NamedTuple):
     def choose(self, trained: Trained) -> Choice:
         """Choose out of fold what is not given; without folds, take what there is."""
         objective, background = self.objective, self.objective.background
-        novelty, residuals = self._novelty() if self.options.novelty else (None, None)
+        novelty, residuals = make_novelty(self.options, self.examples, objective.models.folds)
         if not self.snapshots.taken:
             if novelty is not None:
                 # No mass is known that held-out examples get; as near as neighbours all would give this.
@@ -366,18 +366,6 @@ class _Ending(NamedTuple):
     def _weights(self) -> Tensor:
         return torch.from_numpy(self.examples.class_weight[self.examples.labels])
 
-    def _novelty(self) -> tuple[Novelty, Tensor]:
-        """Novelty by the folds of the model, or by others; and the residual of each input, held out."""
-        inputs = torch.from_numpy(self.examples.inputs)
-        n_columns = math.prod(inputs.shape[1:])
-        n_rows = min(_PLANE_ROWS, max(_FEWEST_ROWS, _PLANE_NUMBERS // n_columns))
-        rows = spread_rows(len(inputs), n_rows)
-        folds = self.objective.models.folds
-        of_rows = torch.from_numpy(_novelty_folds(self.examples) if folds is None else folds)[rows]
-        if len(set(of_rows.tolist())) < 2:  # one group may have almost all
-            of_rows = torch.arange(len(rows)) % _NOVELTY_FOLDS
-        return Novelty.fit(inputs, rows, of_rows)
-
 
 def _warn_if_isolated(reader: NeighbourReader) -> None:
     if reader.support.background > 0 and (isolated := reader.isolated_share()) > 0.5:
@@ -388,20 +376,3 @@ def _warn_if_isolated(reader: NeighbourReader) -> None:
             ConvergenceWarning,
             stacklevel=6,
         )
-
-
-def _novelty_folds(examples: Examples) -> NDArray[np.int64]:
-    """Folds where the model has none: examples of a group stay together."""
-    n = len(examples.labels)
-    groups = np.arange(n) if examples.groups is None else examples.groups
-    n_groups = int(groups.max()) + 1
-    folds: NDArray[np.int64] = np.random.RandomState(0).permutation(n_groups)[groups]
-    return folds % min(_NOVELTY_FOLDS, n_groups)
-
-
-def _input_factor(weight: float | None, examples: Examples) -> InputFactor | None:
-    if weight == 0:
-        return None
-    groups = None if examples.groups is None else torch.from_numpy(examples.groups)
-    every = -(-len(examples.inputs) // _MANY_POINTS)
-    return InputFactor.fit(torch.from_numpy(examples.inputs), groups, weight, every)

@@ -17,7 +17,7 @@ from torch import Tensor
 from pnca import accelerated
 from pnca.exceptions import InvalidInputError
 from pnca.maths.features import orthogonal_frequencies
-from pnca.maths.inputs import Scaler, column_scale, common_scale, neighbour_loss
+from pnca.maths.inputs import InputFactor, Novelty, Scaler, column_scale, common_scale, neighbour_loss
 from pnca.maths.neighbours import has_partner
 from pnca.maths.stein import (
     UNMIXED,
@@ -47,6 +47,13 @@ _CLEARLY_LESS = 0.95
 _SHARE_IN_FOLDS = 0.5
 #: How much more images are changed for every other particle; out of fold these, the others or all are chosen.
 MORE_AUGMENTATION = 1.5
+#: Rows that are enough to measure the width of the data.
+_MANY_POINTS = 2000
+#: Rows, and numbers in them, that are enough to find the plane of novelty; but not so few that none can be
+#: held out.
+_PLANE_ROWS, _PLANE_NUMBERS, _FEWEST_ROWS = 1000, 2**24, 20
+#: Folds of novelty where the model has none.
+_NOVELTY_FOLDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,6 +258,38 @@ def make_scaler(options: Options, examples: Examples) -> Scaler | None:
 
     # One scale keeps the distances as they are; it is given up for a clear gain only.
     return columns if loss(columns) < _CLEARLY_LESS * loss(common) else common
+
+
+def make_input_factor(options: Options, examples: Examples) -> InputFactor | None:
+    """The factor of the kernel by the distance between scaled inputs, if it has any weight."""
+    if (weight := options.given_input_weight) == 0:
+        return None
+    groups = None if examples.groups is None else torch.from_numpy(examples.groups)
+    every = -(-len(examples.inputs) // _MANY_POINTS)
+    return InputFactor.fit(torch.from_numpy(examples.inputs), groups, weight, every)
+
+
+def make_novelty(
+    options: Options, examples: Examples, folds: NDArray[np.int64] | None
+) -> tuple[Novelty | None, Tensor | None]:
+    """Novelty, measured on these or other folds, and the log residual (n,) of each scaled input, held out."""
+    if not options.novelty:
+        return None, None
+    inputs = torch.from_numpy(examples.inputs)
+    n_rows = min(_PLANE_ROWS, max(_FEWEST_ROWS, _PLANE_NUMBERS // math.prod(inputs.shape[1:])))
+    rows = spread_rows(len(inputs), n_rows)
+    of_rows = torch.from_numpy(_novelty_folds(examples) if folds is None else folds)[rows]
+    if len(set(of_rows.tolist())) < 2:  # one group may have almost all
+        of_rows = torch.arange(len(rows)) % _NOVELTY_FOLDS
+    return Novelty.fit(inputs, rows, of_rows)
+
+
+def _novelty_folds(examples: Examples) -> NDArray[np.int64]:
+    """Folds where the model has none: examples of a group stay together."""
+    groups = np.arange(len(examples.labels)) if examples.groups is None else examples.groups
+    n_groups = int(groups.max()) + 1
+    folds: NDArray[np.int64] = np.random.RandomState(0).permutation(n_groups)[groups]
+    return folds % min(_NOVELTY_FOLDS, n_groups)
 
 
 def make_fold_models(options: Options, examples: Examples, generator: torch.Generator) -> FoldModels:
