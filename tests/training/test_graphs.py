@@ -69,7 +69,7 @@ class Sums(Quadratic):
 class Moving:
     """Plain gradient descent, in which each step shows."""
 
-    mixes = False
+    mixes_gradients = False
 
     def __init__(self, particles):
         self.particles = particles
