@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pnca.training.checkpoints import checkpoints
     from pnca.training.distributed import distributed
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BNNClassifier",
