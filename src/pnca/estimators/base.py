@@ -191,7 +191,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
             if all are equally probable. ``aleatoric`` is the mean entropy of the particles' own
             predictions: what each of them finds ambiguous, such as a digit between 4 and 9.
             ``epistemic`` is what they disagree about (the mutual information of class and particle);
-            more training data would settle it. It needs several answers, so it is zero with one
+            more training data would settle it. It needs several members, so it is zero with one
             particle and with ``expectation="cross"``. None of the three says that an input is unlike
             the training data: particles may agree there. ``evidence`` does, where a model has it.
         """

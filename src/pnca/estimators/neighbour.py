@@ -68,12 +68,12 @@ class NeighbourClassifier(ParticleClassifier):
         return self.fitted_.embed(inputs, self.device)
 
     def evidence(self, X: ArrayLike) -> FloatArray:
-        """Log of the total kernel mass an input receives: larger means more familiar.
+        """Log of the total kernel mass an input receives: low means unlike the training examples.
 
         A density-like score: with the exact kernel and with positive features it falls as the embedding of
         an input moves away from those of all training examples, which the class probabilities alone do not
         show. With the paper's random features it settles at the level of their error instead. With
-        ``novelty`` it also falls as an input moves away from the plane along which training inputs vary.
+        ``novelty`` it also falls as an input moves away from the principal subspace of the training inputs.
 
         Parameters
         ----------

@@ -19,9 +19,9 @@ class PNCAClassifier(NeighbourClassifier):
     shares. Without arguments this is the recommended model; ``pnca.paper_settings("PNCA")`` gives the
     arguments of the paper.
 
-    The prediction's bandwidth, its background and the number of epochs are chosen by the likelihood of
-    examples that a part of the particles is not trained on (``n_folds``). All parts are trained as one
-    program, and the particles that predict see every example.
+    The prediction's bandwidth, its background and the number of epochs are chosen out of fold: beside the
+    particles that predict, which are trained on every example, each of ``n_folds`` fold models of half as
+    many is trained on all folds but one, in the same stacked program.
 
     Parameters
     ----------
@@ -38,17 +38,17 @@ class PNCAClassifier(NeighbourClassifier):
         the examples and prediction does not depend on their number. They approximate the kernel and have
         no ``input_weight``; ``groups`` needs another kernel.
     expectation : "shared" or "cross"
-        ``"shared"`` compares inputs within each particle, lets each learn and answer on its own, and
-        averages their probabilities. ``"cross"``, the paper's, compares every particle of an input with
+        ``"shared"`` compares inputs within each particle; each is trained and predicts on its own, and
+        their probabilities are averaged. ``"cross"``, the paper's, compares every particle of an input with
         every particle of the other.
     input_weight : float or "auto"
         Weight of the distance between the inputs themselves, as a factor of the kernel. A network may
-        map an input unlike any other onto a familiar point; with a positive weight such an input still
-        gets little mass. ``"auto"`` follows from the distances between the training inputs; zero is the
+        map an out-of-distribution input onto the embedding of a training example; with a positive weight it
+        still gets little mass. ``"auto"`` follows from the distances between the training inputs; zero is the
         paper, and all that ``kernel="positive"`` can do.
     novelty : bool
-        Whether an input loses kernel mass if it has much that the training inputs do not have: if it lies
-        far from the plane along which they vary. Ordinary inputs lose nothing. False is the paper.
+        Whether to reduce the kernel mass of an input that lies far from the principal subspace of the
+        training inputs. In-distribution inputs lose nothing. False is the paper.
     background : float or "auto"
         Kernel mass that belongs to no example and is split among the classes as in the training data.
         ``"auto"`` trains with .03 and chooses the prediction's out of fold, near e^-5 of the mass that an
@@ -61,8 +61,8 @@ class PNCAClassifier(NeighbourClassifier):
         The plain gradient of each particle, or the paper's functional gradient, which smooths the
         gradients over the particles.
     n_folds : int or None
-        Number of folds. None fits no particles besides the m: ``background="auto"`` is then .03, the
-        bandwidth stays, the last epoch counts, and ``novelty`` takes log(n / background) for its depth.
+        Number of folds. None fits no fold models: ``background="auto"`` is then .03, the bandwidth is that of
+        the training, the last epoch is taken, and ``novelty`` takes log(n / background) for its depth.
     scaling : "auto", "columns", "common" or None
         How inputs are put on a scale. ``"columns"`` centres each column and divides it by its spread, as
         tables need; ``"common"`` divides all by one spread, as pixels and spectra need. ``"auto"`` takes
@@ -87,8 +87,8 @@ class PNCAClassifier(NeighbourClassifier):
         For images: how far they are moved, turned and resized at random in training. Strength one means
         at most a fourteenth of the side, fifteen degrees and a tenth of the size. ``"auto"`` is zero unless
         X has images. Of those, every other particle sees strength one and the rest one and a half, and out
-        of fold it is chosen which of them answer, or all (with an even number of at least four particles that
-        answer each on its own; otherwise it is one). Set it to zero where the place or direction of things
+        of fold it is chosen which of them predict, or all (with an even number of at least four particles that
+        predict each on its own; otherwise it is one). Set it to zero where the place or direction of things
         matters.
     image_shape : tuple of int or None
         (height, width) or with channels, if X has images as rows of numbers; None reads it off X.
@@ -114,9 +114,9 @@ class PNCAClassifier(NeighbourClassifier):
     novelty_depth_ : float
         With ``novelty``, by how much the log mass of an input falls whose log residual is 3.5 standard
         deviations above the typical one: to the background. The residual is the squared distance from the
-        plane through ``input_mean_`` (p,) along ``input_directions_`` (k, p), beside ``input_noise_``;
-        ``typical_log_residual_`` and ``log_residual_spread_`` are of training inputs that were held out
-        when a plane was found.
+        principal subspace through ``input_mean_`` (p,) along ``input_directions_`` (k, p), plus
+        ``input_noise_``; ``typical_log_residual_`` and ``log_residual_spread_`` are of held-out training
+        inputs.
     best_epoch_ : int
         Epochs after which the particles were taken.
     augmentation_ : tuple of float
@@ -138,8 +138,8 @@ class PNCAClassifier(NeighbourClassifier):
         Their classes, as positions in ``classes_``.
     class_features_ : ndarray of shape (m, c, f), or (1, c, f) with ``expectation="cross"``
         With ``kernel="positive"``, the log sum of the features of each class. Beside the particles it
-        is all that predictions need of the training data, with the places of the features in the
-        latent space, ``places_`` (m, f, d), their log weights, ``place_scales_`` (m, f), and the plane of
+        is all that predictions need of the training data, with the centres of the features in the
+        latent space, ``places_`` (m, f, d), their log weights, ``place_scales_`` (m, f), and the subspace of
         ``novelty``.
     class_prior_ : ndarray of shape (c,)
         Weighted share of each class in the training data.
