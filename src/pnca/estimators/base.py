@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from pnca.estimators._compat import Interval, StrOptions, fit_context
 from pnca.exceptions import InvalidInputError
-from pnca.models.fitted import Fitted, FloatArray, NeighbourReader
+from pnca.models.fitted import Fitted, FloatArray, public_attributes
 from pnca.models.plan import Examples, Options, Plan
 from pnca.models.selection import Choice
 from pnca.training.loop import History, Trained, surroundings, train
@@ -208,9 +209,10 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
 
     def _publish(self, fitted: Fitted, plan: Plan, trained: Trained, choice: Choice | None) -> None:
         """Set every fitted attribute; ``fitted_`` alone decides what is predicted."""
-        found = {**_of_training(fitted, plan, trained), "fitted_": fitted}
+        examples = plan.examples
+        found = public_attributes(fitted, trained, choice) | {"fitted_": fitted}
+        found |= {"class_weight_": examples.class_weight, "n_samples_fit_": len(examples.labels)}
         if choice is not None:
-            found |= _of_neighbours(fitted.reader) | _of_choice(choice)
             strengths = Options(**self.get_params(deep=False)).strengths(fitted.input_shape)
             found["augmentation_"] = tuple(strengths[kind] for kind in choice.kinds)
         self.__dict__.update(found)
@@ -218,13 +220,18 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def _check_inputs(self, X: ArrayLike) -> NDArray[np.float32]:
         """Validate X for prediction; float32 like the training data, whatever it was stored as."""
         check_is_fitted(self)
-        shape = tuple(getattr(X, "shape", ()))[1:]
+        self._check_shape(tuple(getattr(X, "shape", ()))[1:])  # first: scikit-learn would speak of columns
+        inputs = _validate(self, X, reset=False)
+        self._check_shape(inputs.shape[1:])
+        return _rows(inputs, is_flat=self.fitted_.network.takes_rows)
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        """Refuse inputs of another shape than those of the fit; of tables scikit-learn does it."""
         if shape and max(len(shape), len(self.input_shape_)) > 1 and shape != self.input_shape_:
             raise InvalidInputError(
                 f"X has inputs of shape {shape}, but {type(self).__name__} was fitted on inputs of shape "
                 f"{self.input_shape_}."
             )
-        return _rows(_validate(self, X, reset=False), is_flat=self.fitted_.network.takes_rows)
 
 
 def keep_parameters(estimator: BaseEstimator, arguments: Mapping[str, Any]) -> None:
@@ -264,7 +271,8 @@ def check_examples(
         raise InvalidInputError(
             f"fit needs examples of at least 2 classes; all {n} belong to one class, {classes.tolist()[0]!r}."
         )
-    weights = compute_class_weight(options.class_weight, classes=classes, y=targets)
+    if 0 in shape:
+        raise InvalidInputError(f"X has inputs of shape {shape}, which hold no numbers.")
     if options.image_shape is not None and options.image(shape).n_numbers != math.prod(shape):
         raise InvalidInputError(
             f"image_shape={tuple(options.image_shape)} has {options.image(shape).n_numbers} numbers, but the "
@@ -272,6 +280,7 @@ def check_examples(
         )
     if any(options.strengths(shape)) or (len(shape) > 1 and options.module is None):
         options.image(shape)  # an input that is no image is refused here
+    weights = _class_weights(options, classes, targets)
     return Examples(
         inputs=_rows(inputs, is_flat=options.module is None),
         labels=labels.astype(np.int64),
@@ -283,60 +292,16 @@ def check_examples(
     )
 
 
-def _of_training(fitted: Fitted, plan: Plan, trained: Trained) -> dict[str, Any]:
-    """Attributes that every classifier has."""
-    found = {
-        "classes_": fitted.classes,
-        "class_weight_": plan.examples.class_weight,
-        "n_samples_fit_": len(plan.examples.labels),
-        "input_shape_": fitted.input_shape,
-        "network_": fitted.network,
-        "particles_": fitted.particles.numpy(),
-        "history_": trained.history.as_dict(),
-        "was_interrupted_": trained.was_interrupted,
-        "n_iter_": len(trained.history.loss),
-    }
-    if (scaler := fitted.scaler) is not None:
-        found |= {"input_centre_": scaler.centre.numpy(), "input_spread_": scaler.spread.numpy()}
-    return found
-
-
-def _of_neighbours(reader: NeighbourReader) -> dict[str, Any]:
-    """Attributes of neighbour models."""
-    kernel, support, factor, novelty = (
-        reader.kernel,
-        reader.support,
-        reader.support.input_factor,
-        reader.novelty,
-    )
-    tensors = {
-        "class_prior_": reader.prior,
-        "support_labels_": support.labels,
-        "support_embeddings_": support.embeddings,
-        "support_inputs_": support.inputs,
-        "frequencies_": getattr(kernel, "frequencies", None),
-        "directions_": getattr(kernel, "directions", None),
-    }
-    numbers = {"bandwidth_": kernel.bandwidth, "background_": support.background, "input_weight_": 0.0}
-    if factor is not None:
-        numbers |= {"input_weight_": factor.weight, "input_scale_": factor.scale}
-    if support.features is not None:
-        places, tensors["class_features_"] = support.features
-        tensors |= {"places_": places.points, "place_scales_": places.log_scales}
-    if novelty is not None:
-        tensors["input_mean_"], tensors["input_directions_"], numbers["input_noise_"] = novelty.plane
-        numbers |= {"typical_log_residual_": novelty.typical, "log_residual_spread_": novelty.spread}
-        numbers["novelty_depth_"] = novelty.depth
-    return numbers | {name: t.numpy() for name, t in tensors.items() if t is not None}
-
-
-def _of_choice(choice: Choice) -> dict[str, Any]:
-    """Attributes of what was chosen, and of what fold models say of the training examples."""
-    found: dict[str, Any] = {"best_epoch_": choice.epoch}
-    if choice.out_of_fold is None:
-        return found
-    proba, evidence, loss = choice.out_of_fold
-    return found | {"oof_proba_": proba, "oof_evidence_": evidence, "oof_loss_": loss, "folds_": choice.folds}
+def _class_weights(options: Options, classes: NDArray[Any], targets: NDArray[Any]) -> FloatArray:
+    """Weight of each class (c,); an error that names a class whose weight is none."""
+    weights: FloatArray = compute_class_weight(options.class_weight, classes=classes, y=targets)
+    wrong = ~(np.isfinite(weights) & (weights > 0))
+    if wrong.any():
+        given = ", ".join(
+            f"{name!r}: {value}" for name, value in zip(classes[wrong].tolist(), weights[wrong], strict=True)
+        )
+        raise InvalidInputError(f"class_weight must hold positive, finite numbers; got {given}.")
+    return weights
 
 
 def _identity(estimator: ParticleClassifier, plan: Plan) -> Mapping[str, str]:
@@ -371,9 +336,18 @@ def _warn_unless_learnt(history: History) -> None:
 
 def _validate(estimator: ParticleClassifier, *arrays: ArrayLike, reset: bool) -> Any:  # noqa: ANN401
     """Let scikit-learn check X (and y) and convert X to float32; a torch tensor may be on any device."""
-    here = tuple(a.detach().cpu().numpy() if isinstance(a, Tensor) else a for a in arrays)
+    here = tuple(_as_numpy(a) if isinstance(a, Tensor) else a for a in arrays)
+    # numpy would turn dates into numbers, and a missing date into one too.
+    kinds = getattr(here[0], "dtypes", [getattr(here[0], "dtype", None)])  # of a table, or of an array
+    if any(getattr(kind, "kind", "") in ("m", "M") for kind in kinds):
+        raise InvalidInputError("X holds dates or durations: convert them to numbers, such as days, first.")
     with np.errstate(over="ignore"):  # too large for float32: the check that follows says so
         return validate_data(estimator, *here, reset=reset, dtype=np.float32, allow_nd=True)
+
+
+def _as_numpy(tensor: Tensor) -> NDArray[Any]:
+    tensor = tensor.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
 
 
 def _rows(inputs: NDArray[np.float32], *, is_flat: bool) -> NDArray[np.float32]:
@@ -389,5 +363,18 @@ def _numbered(groups: ArrayLike, n: int) -> NDArray[np.int64]:
         raise InvalidInputError(f"groups must have one entry an example; its shape is {names.shape}.")
     if len(names) != n:
         raise InvalidInputError(f"groups has {len(names)} entries, but there are {n} examples.")
+    missing = [row for row, name in enumerate(names.tolist()) if _is_missing(name)]
+    if missing:
+        raise InvalidInputError(
+            f"groups is missing for {len(missing)} examples, the first in row {missing[0]}: name the group "
+            "of each example; one that belongs to no other is a group of its own."
+        )
     numbers: NDArray[np.int64] = np.unique(names, return_inverse=True)[1].astype(np.int64)
     return numbers
+
+
+def _is_missing(name: Any) -> bool:  # noqa: ANN401
+    try:
+        return name is None or bool(name != name)  # NaN and NaT do not equal themselves
+    except TypeError:  # pandas' NA will not say
+        return True

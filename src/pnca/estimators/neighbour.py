@@ -18,13 +18,17 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+#: Where a bandwidth is smaller, float32 knows no two embeddings that are near.
+_LEAST_BANDWIDTH = 1e-6
+
+
 class NeighbourClassifier(ParticleClassifier):
     """Particles that embed; classes compete for kernel mass in the latent space."""
 
     _parameter_constraints = {  # noqa: RUF012
         **ParticleClassifier._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "bandwidth": [Interval(Real, 0, None, closed="neither")],
+        "bandwidth": [Interval(Real, _LEAST_BANDWIDTH, None, closed="left")],
     }
 
     _plan = staticmethod(plan_neighbours)

@@ -84,10 +84,10 @@ class PNCAClassifier(NeighbourClassifier):
         Share of the inputs set to zero at random in training, anew for each particle and example.
         ``"auto"`` is .2 for images and grows with the number of columns otherwise, from none to one half.
     augmentation : float or "auto"
-        For images: how far they are moved, turned and resized at random in training. Strength one means
-        at most a fourteenth of the side, fifteen degrees and a tenth of the size. ``"auto"`` is zero unless
-        X has images. Of those, every other particle sees strength one and the rest one and a half, and out
-        of fold it is chosen which of them predict, or all (with an even number of at least four particles that
+        For images: how far they are moved, turned and resized at random in training. Strength one means at
+        most a fourteenth of the side, fifteen degrees and a tenth of the size. ``"auto"`` is zero unless X
+        has images. Of those, every other particle sees strength one and the rest one and a half, and out of
+        fold it is chosen which of them predict, or all (with an even number of at least four particles that
         predict each on its own; otherwise it is one). Set it to zero where the place or direction of things
         matters.
     image_shape : tuple of int or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -18,6 +18,10 @@ from pnca.maths.neighbours import is_isolated, log_class_probabilities, log_mean
 from pnca.maths.uncertainty import split_entropy
 from pnca.models.kernels import Kernel, Support, log_pairs_to_support
 from pnca.networks import ParticleNetwork
+
+if TYPE_CHECKING:
+    from pnca.models.selection import Choice
+    from pnca.training.loop import Trained
 
 FloatArray = NDArray[np.float64]
 
@@ -50,6 +54,8 @@ def resolve_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
+        if device.type == "meta":
+            raise NotImplementedError("it holds no numbers")
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).split("\n", maxsplit=1)[0].rstrip(".")
         raise InvalidInputError(
@@ -225,3 +231,57 @@ class NeighbourReader:
             log_kernel = log_kernel + support.input_factor.log(x, x)
         isolated = is_isolated(log_kernel, support.background * some.shape[1] / n)
         return float(isolated.double().mean())
+
+
+def public_attributes(fitted: Fitted, trained: Trained, choice: Choice | None) -> dict[str, Any]:
+    """What a fit leaves behind, as plain numbers and arrays by the names that estimators give them."""
+    found: dict[str, Any] = {
+        "classes_": fitted.classes,
+        "input_shape_": fitted.input_shape,
+        "network_": fitted.network,
+        "particles_": fitted.particles.numpy(),
+        "history_": trained.history.as_dict(),
+        "was_interrupted_": trained.was_interrupted,
+        "n_iter_": len(trained.history.loss),
+    }
+    if (scaler := fitted.scaler) is not None:
+        found |= {"input_centre_": scaler.centre.numpy(), "input_spread_": scaler.spread.numpy()}
+    return found if choice is None else found | _of_neighbours(fitted.reader) | _of_choice(choice)
+
+
+def _of_neighbours(reader: NeighbourReader) -> dict[str, Any]:
+    """Attributes of neighbour models."""
+    kernel, support, factor, novelty = (
+        reader.kernel,
+        reader.support,
+        reader.support.input_factor,
+        reader.novelty,
+    )
+    tensors = {
+        "class_prior_": reader.prior,
+        "support_labels_": support.labels,
+        "support_embeddings_": support.embeddings,
+        "support_inputs_": support.inputs,
+        "frequencies_": getattr(kernel, "frequencies", None),
+        "directions_": getattr(kernel, "directions", None),
+    }
+    numbers = {"bandwidth_": kernel.bandwidth, "background_": support.background, "input_weight_": 0.0}
+    if factor is not None:
+        numbers |= {"input_weight_": factor.weight, "input_scale_": factor.scale}
+    if support.features is not None:
+        places, tensors["class_features_"] = support.features
+        tensors |= {"places_": places.points, "place_scales_": places.log_scales}
+    if novelty is not None:
+        tensors["input_mean_"], tensors["input_directions_"], numbers["input_noise_"] = novelty.plane
+        numbers |= {"typical_log_residual_": novelty.typical, "log_residual_spread_": novelty.spread}
+        numbers["novelty_depth_"] = novelty.depth
+    return numbers | {name: t.numpy() for name, t in tensors.items() if t is not None}
+
+
+def _of_choice(choice: Choice) -> dict[str, Any]:
+    """Attributes of what was chosen, and of what fold models say of the training examples."""
+    found: dict[str, Any] = {"best_epoch_": choice.epoch}
+    if choice.out_of_fold is None:
+        return found
+    proba, evidence, loss = choice.out_of_fold
+    return found | {"oof_proba_": proba, "oof_evidence_": evidence, "oof_loss_": loss, "folds_": choice.folds}

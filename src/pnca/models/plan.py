@@ -150,7 +150,11 @@ class Options:
     def image(self, input_shape: tuple[int, ...]) -> ImageShape:
         """How inputs form images; an error if they do not."""
         if self.image_shape is not None:
-            return ImageShape.of(tuple(self.image_shape))
+            if not all(isinstance(side, Integral) and int(side) >= 1 for side in self.image_shape):
+                raise InvalidInputError(
+                    f"image_shape must hold positive whole numbers; got {self.image_shape!r}."
+                )
+            return ImageShape.of(tuple(int(side) for side in self.image_shape))
         if len(input_shape) > 1:
             return ImageShape.of(input_shape)
         raise InvalidInputError(
