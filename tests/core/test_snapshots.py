@@ -22,7 +22,7 @@ def trained_with_snapshots(max_epochs, n_done):
     """Snapshots of a training that is interrupted after some epochs."""
     plan = planned(make("PNCA", n_folds=2), *noisy())
     of = plan.objective
-    snapshots = Snapshots(of.embed, of.models.full, max_epochs)
+    snapshots = Snapshots(of.embed, of.models.full, tuple(plan.particles.shape), max_epochs)
 
     class Interrupted:
         def __init__(self, run):
@@ -56,7 +56,7 @@ def test_snapshots__an_interrupted_training_ends_with_one(n_done, epochs):
 
 def test_snapshots__state_can_be_restored():
     snapshots, _ = trained_with_snapshots(4, None)
-    other = Snapshots(snapshots.embed, snapshots.full, 4)
+    other = Snapshots(snapshots.embed, snapshots.full, snapshots._shape, 4)
     other.restore(dict(reversed(snapshots.state().items())))
     assert [s.epoch for s in other.taken] == [s.epoch for s in snapshots.taken] == [1, 2, 4]
     for found, expected in zip(other.taken, snapshots.taken, strict=True):

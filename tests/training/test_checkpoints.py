@@ -221,7 +221,7 @@ def test_checkpoint__a_write_that_fails_leaves_the_last_file(blobs, monkeypatch,
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"\x10\x00\x00\x00\x00\x00\x00\x00{}"])
 def test_checkpoint__a_broken_file_is_named(content, blobs, tmp_path):
     (tmp_path / FILE).write_bytes(content)
-    refusal = r"fit-001.safetensors is truncated.*delete"
+    refusal = r"fit-001.safetensors is damaged.*delete"
     with pytest.raises(CorruptDataError, match=refusal), pnca.checkpoints(tmp_path):
         make("NCA").fit(*blobs)
 

@@ -242,24 +242,9 @@ def keep_parameters(estimator: BaseEstimator, arguments: Mapping[str, Any]) -> N
 def check_examples(
     estimator: ParticleClassifier, options: Options, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None
 ) -> Examples:
-    """Validate training data; every complaint about them is made here.
+    """Validate X (n, ...), labels y (n,) and groups (n,); every complaint about them is made here.
 
-    Parameters
-    ----------
-    estimator : ParticleClassifier
-        On which scikit-learn notes the columns of X.
-    options : Options
-        Its parameters.
-    X : array-like of shape (n, n_features), or (n, ...)
-        Inputs.
-    y : array-like of shape (n,)
-        Labels.
-    groups : array-like of shape (n,), or None
-        Examples that belong together.
-
-    Returns
-    -------
-    checked : Examples
+    scikit-learn notes the columns of X on the estimator.
     """
     inputs, targets = _validate(estimator, X, y, reset=True)
     check_classification_targets(targets)

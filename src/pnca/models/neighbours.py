@@ -196,11 +196,14 @@ class NeighbourObjective:
 class Snapshots:
     """Takes snapshots of a training, which a checkpoint can keep.
 
-    ``embed`` maps the particles of all models to embeddings; ``full`` are the rows of the full model's.
+    ``embed`` maps the particles of all models, of this shape, to embeddings; ``full`` are the rows of the
+    full model's.
     """
 
-    def __init__(self, embed: Callable[[Tensor], Tensor], full: slice, max_epochs: int) -> None:
-        self.embed, self.full = embed, full
+    def __init__(
+        self, embed: Callable[[Tensor], Tensor], full: slice, shape: tuple[int, ...], max_epochs: int
+    ) -> None:
+        self.embed, self.full, self._shape = embed, full, shape
         self.epochs = {math.ceil(share * max_epochs) for share in _SNAPSHOTS}
         self.taken: list[Snapshot] = []
 
@@ -227,9 +230,12 @@ class Snapshots:
         return {f"{s.epoch}.{name}": getattr(s, name) for s in self.taken for name in names}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go back to a state."""
+        """Go back to a state; a ValueError if it is not of these particles."""
         epochs = sorted({int(name.split(".")[0]) for name in state})
         self.taken = [Snapshot(e, state[f"{e}.particles"], state[f"{e}.embeddings"]) for e in epochs]
+        for _, particles, embeddings in self.taken:
+            if (len(embeddings), *particles.shape[1:]) != self._shape or len(particles) != self.full.stop:
+                raise ValueError("a snapshot is of other particles")
 
 
 def plan_neighbours(
@@ -252,7 +258,7 @@ def plan_neighbours(
     schedule = make_schedule(options, examples, network, models.n_total, device)
     if not objective.can_be_captured():
         schedule = replace(schedule, graph_key=None)
-    snapshots = Snapshots(objective.embed, models.full, schedule.max_epochs)
+    snapshots = Snapshots(objective.embed, models.full, tuple(particles.shape), schedule.max_epochs)
     ending = _Ending(options, examples, scaler, kernel, prior, objective, snapshots)
     return Plan(
         objective=objective,

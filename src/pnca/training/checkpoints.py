@@ -5,6 +5,7 @@ has ``state()``, which returns named tensors, and ``restore(state)``. A block of
 for each until it ends, so that a run that is killed in a later fit does not train the earlier ones again.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -43,17 +44,7 @@ class HasState(Protocol):
 
 
 class Checkpoint:
-    """The state of one fit in a file.
-
-    Parameters
-    ----------
-    path : Path
-        The file; rank 0 reads and writes it.
-    every : int
-        Epochs between two writes.
-    shards : Shards
-        Process group that shares the fit.
-    """
+    """The state of one fit in a file, which rank 0 reads, and writes every so many epochs."""
 
     def __init__(self, path: Path, every: int, shards: Shards) -> None:
         self.path, self.every, self.shards = path, every, shards
@@ -99,24 +90,34 @@ class Checkpoint:
             "torch": TorchStreams(run.generator, run.particles.device, self.shards),
             **run.kept,
         }
-        self._resume()
+        self._resume(run.schedule.max_epochs)
         yield lambda: self._write(run.n_epochs) if run.n_epochs % self.every == 0 else None
         if run.n_epochs == run.schedule.max_epochs:
             self._write(run.n_epochs)
             self.is_complete = True
 
-    def _resume(self) -> None:
-        """Restore all parts, if there is a file."""
+    def _resume(self, max_epochs: int) -> None:
+        """Restore all parts, if there is a file; an error if it does not hold what they need."""
         if self._saved is None:
             return
         metadata, tensors = self._saved
-        for part, keeper in self._parts.items():
-            prefix = f"{part}."
-            keeper.restore(
-                {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
-            )
+        states = {part: _of_part(part, tensors) for part in self._parts}
+        n_epochs = len(states["log"].get("means", ()))
+        # A digest can be computed anew: what would skip the training or spread over it is looked at too.
+        is_whole = (
+            0 < n_epochs == metadata["epoch"] <= max_epochs
+            and len(tensors) == sum(map(len, states.values()))
+            and all(_fits(keeper.state(), states[part], part) for part, keeper in self._parts.items())
+        )
+        if not is_whole:
+            raise _damaged(self.path)
+        try:
+            for part, keeper in self._parts.items():
+                keeper.restore(states[part])
+        except (RuntimeError, ValueError, TypeError, KeyError) as error:
+            raise _damaged(self.path) from error
         self._saved = None  # free its memory
-        self._epoch_written = int(metadata["epoch"])
+        self._epoch_written = n_epochs
 
     def _write(self, epoch: int) -> None:
         from safetensors.torch import save
@@ -138,7 +139,7 @@ class Checkpoint:
             "seed": self._seed,
             "fingerprints": self._fingerprints,
         }
-
+        metadata["digest"] = _digest(metadata, tensors)
         content = save(tensors, metadata={"pnca": json.dumps(metadata)})
 
         def write(temporary: Path) -> None:
@@ -253,14 +254,7 @@ class NumpyStream:
 class TorchStreams:
     """The states of the generators behind dropout and augmentation, in all ranks.
 
-    Parameters
-    ----------
-    generator : torch.Generator or None
-        The fit's own; None: torch's global generators.
-    device : torch.device
-        Where the fit runs; a GPU has a global generator beside that of the CPU.
-    shards : Shards
-        Process group that shares the fit, each rank with generators of its own.
+    They are the fit's own or, if that is None, torch's global ones, of the CPU and of the fit's GPU.
     """
 
     def __init__(self, generator: torch.Generator | None, device: torch.device, shards: Shards) -> None:
@@ -305,10 +299,46 @@ def _parse(content: bytes, path: Path) -> tuple[dict[str, Any], State]:
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         metadata: dict[str, Any] = json.loads(header["__metadata__"]["pnca"])
         is_known = metadata["format"] == _FORMAT
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise CorruptDataError(
-            f"{path} is truncated or not a checkpoint of pnca: delete it to start over."
-        ) from error
+        digest = metadata.pop("digest", None)
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(path) from error
     if not is_known:
         raise InvalidInputError(f"{path} is of another version of pnca: delete it to start over.")
+    if digest != _digest(metadata, tensors):
+        raise _damaged(path)
     return metadata, tensors
+
+
+def _damaged(path: Path) -> CorruptDataError:
+    return CorruptDataError(f"{path} is damaged or not a checkpoint of pnca: delete it to start over.")
+
+
+def _digest(metadata: Mapping[str, Any], tensors: State) -> str:
+    """Hash of all that a file says."""
+    digest = hashlib.blake2b(json.dumps(metadata, sort_keys=True).encode(), digest_size=32)
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _of_part(part: str, tensors: State) -> State:
+    """The tensors of one part, by the names that it gave them."""
+    prefix = f"{part}."
+    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+
+
+def _fits(now: Mapping[str, Tensor], saved: State, part: str) -> bool:
+    """Whether a saved state has the names, types and shapes of the present one.
+
+    The log and the snapshots grow with the epochs, random streams with the ranks.
+    """
+    if part == "snapshots":
+        return all(name.partition(".")[0].isdigit() for name in saved)
+    is_row = part in ("log", "torch", "rng")
+    return now.keys() == saved.keys() and all(
+        saved[name].dtype == tensor.dtype
+        and (saved[name].shape[1:] == tensor.shape[1:] if is_row else saved[name].shape == tensor.shape)
+        for name, tensor in now.items()
+    )

@@ -78,26 +78,11 @@ def train(
     wrappers: Sequence[Wrapper] = (),
     shards: ProcessShards | None = None,
 ) -> Trained:
-    """Minimise an objective over particles (m, p), which are not changed.
+    """Minimise an objective over particles (m, p), which are on the training's device and are not changed.
 
-    Ctrl-C ends the training early and keeps what has been learnt, with a warning.
-
-    Parameters
-    ----------
-    objective : Objective
-        The loss, and the direction in which particles follow its gradients.
-    particles : Tensor of shape (m, p)
-        Initial parameters, on the device of the training.
-    schedule : Schedule
-        Epochs, learning rate, optimiser.
-    rng : numpy.random.RandomState
-        Source of the batches.
-    seed : int
-        Seed of dropout and augmentation.
-    wrappers : sequence of Wrapper
-        Called after every epoch in this order.
-    shards : ProcessShards, optional
-        Process group whose ranks share each batch; each rank trains the same particles.
+    Ctrl-C ends the training early and keeps what has been learnt, with a warning. ``rng`` is the source of
+    the batches, ``seed`` that of dropout and augmentation. ``wrappers`` are called after every epoch in their
+    order. The ranks of ``shards`` share each batch, and each trains the same particles.
     """
     device, uses_global = particles.device, objective.uses_global_generator
     generator = None if uses_global else torch.Generator(device).manual_seed(seed)
