@@ -36,17 +36,9 @@ class CapturedStep:
 
     The hundred small operations of a step then start without Python between them. A graph reads the indices
     of its batch from a buffer, into which those of the next batch are copied; each batch size has a graph of
-    its own. A batch that is repeated is prepared once, outside of the graph.
-
-    Parameters
-    ----------
-    step : Step
-        Taken eagerly at first; then captured.
-    graphs : Graphs
-        :class:`CudaGraphs`, or a substitute in tests.
-    key : hashable
-        Equal for steps of the same operations on the same shapes, and for no others. If this thread has
-        taken such a step in another fit, even the first is captured.
+    its own. A batch that is repeated is prepared once, outside of the graph. The key is equal for steps of the
+    same operations on the same shapes, and for no others: if this thread has taken such a step in another fit,
+    even the first is captured.
     """
 
     def __init__(self, step: Step, graphs: Graphs, key: Hashable) -> None:
@@ -98,12 +90,7 @@ class CapturedStep:
 class CudaGraphs:
     """Captures on a CUDA GPU, with all graphs in one memory pool.
 
-    Parameters
-    ----------
-    device : torch.device
-        A CUDA GPU.
-    generator : torch.Generator, optional
-        Source of randomness in the captured work, besides torch's global generator.
+    The captured work may draw from ``generator``, besides torch's global one.
     """
 
     def __init__(self, device: torch.device, generator: torch.Generator | None) -> None:
