@@ -36,9 +36,9 @@ class CapturedStep:
 
     The hundred small operations of a step then start without Python between them. A graph reads the indices
     of its batch from a buffer, into which those of the next batch are copied; each batch size has a graph of
-    its own. A batch that is repeated is prepared once, outside of the graph. The key is equal for steps of the
-    same operations on the same shapes, and for no others: if this thread has taken such a step in another fit,
-    even the first is captured.
+    its own. A batch that is repeated is prepared once, outside of the graph. The key is equal for steps of
+    the same operations on the same shapes, and for no others: if this thread has taken such a step in another
+    fit, even the first is captured.
     """
 
     def __init__(self, step: Step, graphs: Graphs, key: Hashable) -> None:
