@@ -43,6 +43,19 @@ for settings, score in zip(
 ):
     print(settings, f"mean negative log-likelihood {-score:.3f}")
 
+# %%
+# Methods that a pipeline does not have, such as ``evidence``, are called on its last step,
+# with the inputs as that step gets them.
+#
+# If several rows belong to one specimen, name it twice: ``groups`` alone reaches only the
+# splitter of the search, ``pncaclassifier__groups`` also the folds within each fit, as in
+# ``search.fit(table, labels, groups=specimen, pncaclassifier__groups=specimen)`` with
+# ``cv=GroupKFold(3)``.
+
+fitted = search.best_estimator_
+evidence = fitted[-1].evidence(fitted[:-1].transform(table))
+print("evidence of the first rows", evidence[:3].round(2))
+
 brittle = search.predict_proba(table)[:, list(search.classes_).index("brittle")]
 figure, axes = plt.subplots(figsize=(5, 2.8), layout="constrained")
 for supplier, rows in table.groupby("supplier"):
