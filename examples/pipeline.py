@@ -44,17 +44,12 @@ for settings, score in zip(
     print(settings, f"mean negative log-likelihood {-score:.3f}")
 
 # %%
-# Methods that a pipeline does not have, such as ``evidence``, are called on its last step,
-# with the inputs as that step gets them.
-#
-# If several rows belong to one specimen, name it twice: ``groups`` alone reaches only the
-# splitter of the search, ``pncaclassifier__groups`` also the folds within each fit, as in
-# ``search.fit(table, labels, groups=specimen, pncaclassifier__groups=specimen)`` with
-# ``cv=GroupKFold(3)``.
+# ``evidence`` is a method of the last step. With several rows of one specimen, ``groups``
+# reaches the splitter only; ``search.fit(X, y, groups=g, pncaclassifier__groups=g)``
+# (and ``cv=GroupKFold(3)``) keeps them together in the folds of each fit too.
 
 fitted = search.best_estimator_
-evidence = fitted[-1].evidence(fitted[:-1].transform(table))
-print("evidence of the first rows", evidence[:3].round(2))
+print("evidence", fitted[-1].evidence(fitted[:-1].transform(table[:3])).round(2))
 
 brittle = search.predict_proba(table)[:, list(search.classes_).index("brittle")]
 figure, axes = plt.subplots(figsize=(5, 2.8), layout="constrained")
