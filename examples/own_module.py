@@ -3,7 +3,9 @@ Any PyTorch module
 ==================
 
 ``module`` replaces the layers: a callable that builds an ``nn.Module`` from inputs
-``(n, ...)`` to vectors ``(n, d)``. Each particle gets weights of its own.
+``(n, ...)`` to vectors ``(n, d)``. Each particle gets weights of its own. Normalise with
+``nn.GroupNorm`` or ``nn.LayerNorm``: batch normalisation is taken only with statistics of
+earlier training, which stay as they are.
 """
 
 import matplotlib.pyplot as plt

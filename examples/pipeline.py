@@ -43,6 +43,14 @@ for settings, score in zip(
 ):
     print(settings, f"mean negative log-likelihood {-score:.3f}")
 
+# %%
+# ``evidence`` is a method of the last step. With several rows of one specimen, ``groups``
+# reaches the splitter only; ``search.fit(X, y, groups=g, pncaclassifier__groups=g)``
+# (and ``cv=GroupKFold(3)``) keeps them together in the folds of each fit too.
+
+fitted = search.best_estimator_
+print("evidence", fitted[-1].evidence(fitted[:-1].transform(table[:3])).round(2))
+
 brittle = search.predict_proba(table)[:, list(search.classes_).index("brittle")]
 figure, axes = plt.subplots(figsize=(5, 2.8), layout="constrained")
 for supplier, rows in table.groupby("supplier"):

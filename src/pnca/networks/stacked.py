@@ -177,8 +177,8 @@ def _refuse_fresh_batch_norm(module: nn.Module) -> None:
     for name, layer in module.named_modules():
         if _is_batch_norm(layer) and not _has_statistics(layer):
             raise InvalidInputError(
-                f"Layer {name!r} is a batch normalisation without stored statistics: particles share a "
-                "batch, so it would tie predictions to the batch. Use nn.GroupNorm or nn.LayerNorm instead."
+                f"Layer {name!r} is a batch normalisation whose statistics were never trained: it would tie "
+                "predictions to the batch, which particles share. Use nn.GroupNorm or nn.LayerNorm instead."
             )
 
 

@@ -43,10 +43,11 @@ _PROTOCOL = """\
 expected calibration error. *AUGRC*: share of answers that are given and wrong, averaged over how many are
 given, the most confident first. *Rotated*: the test digits rotated by {rotation:.0f}°. *OoD AUROC*: the
 probability that an OoD input has a lower score than a test input, where the score is the confidence, the
-model's evidence, or, as *own score*, whichever of the two has the higher mean AUROC. *FPR95*: share of test
-inputs rejected at the threshold of the own score that rejects 95 % of the OoD inputs. *OoD above .9*: share
-of OoD inputs answered with a confidence above .9. Higher is better for accuracy and AUROC, lower for the
-others.
+model's evidence, or, as *own score*, whichever of the two has the higher mean AUROC (chosen on the test
+inputs, so optimistic for every model with two scores). *FPR95*: share of test inputs rejected at the
+threshold of the own score that rejects 95 % of the OoD inputs (out-of-distribution is the positive class;
+many papers use the reverse). *OoD above .9*: share of OoD inputs answered with a confidence above .9. Higher
+is better for accuracy and AUROC, lower for the others.
 """
 _PROTOCOL_COVID = f"""\
 - **COVID.** A draw is one of the {N_FOLDS} folds of a partition that never splits a patient. Folds share

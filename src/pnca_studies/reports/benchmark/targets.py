@@ -37,9 +37,10 @@ _TARGETS_TEXT = """\
 What PNCA is meant to reach. Of {n}: {counts}.
 
 *Best other* is the classifier with the best mean on that data set, or the model that the target names. Where
-a target is to be at least as good, the interval of the difference must reach zero or lie beyond it. Means are
-over all draws of a model, differences over common ones. A target that lacks fits, or two draws for an
-interval, is not run; the targets in rank need every data set.
+a target is to be at least as good, the interval of the difference must reach zero or lie beyond it: it is met
+if the data do not show PNCA to be worse, which is no test of equivalence. Means are over all draws of a
+model, differences over common ones. A target that lacks fits, or two draws for an interval, is not run; the
+targets in rank need every data set.
 """
 
 
