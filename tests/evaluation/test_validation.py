@@ -8,9 +8,9 @@ from pnca.exceptions import InvalidInputError
 @pytest.mark.parametrize(
     ("probabilities", "message"),
     [
-        ([0.5, 0.5], "probabilities: Expected 2D array, got 1D array instead"),
-        ([[1.0], [1.0]], r"probabilities: .* 1 feature\(s\) \(shape=\(2, 1\)\) while a minimum of 2"),
-        ([[[0.5, 0.5]]], "probabilities: Found array with dim 3"),
+        ([0.5, 0.5], r"probabilities has shape \(\d+,\): pass one row per example"),
+        ([[1.0], [1.0]], r"probabilities has shape \(2, 1\): .* one column per class"),
+        ([[[0.5, 0.5]]], r"probabilities has shape \(1, 1, 2\)"),
         (np.empty((0, 3)), r"probabilities: Found array with 0 sample\(s\)"),
         ([[0.5, np.nan]], "probabilities: Input contains NaN"),
         ([[np.inf, 0.0]], "probabilities: Input contains infinity"),

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from pnca.estimators._compat import Interval, StrOptions, fit_context
 from pnca.exceptions import InvalidInputError
-from pnca.models.fitted import Fitted, FloatArray, public_attributes
+from pnca.models.fitted import Fitted, FloatArray, attributes_of
 from pnca.models.plan import Examples, Options, Plan
 from pnca.models.selection import Choice
 from pnca.training.loop import History, Trained, surroundings, train
@@ -108,7 +108,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         around = surroundings()
         rng = around.random_state(self.random_state)
         with around.agreement() as identify:
-            options = Options(**self.get_params(deep=False))
+            options = Options.of(self)
             examples = check_examples(self, options, X, y, groups)
             plan = self._plan(options, examples, rng, around.shards)
             identify(lambda: _identity(self, plan))
@@ -200,7 +200,23 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         return Uncertainty(*self.fitted_.entropy(inputs, self.device))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "n_iter_")
+        return hasattr(self, "fitted_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Attributes that are views of the fitted state would be written a second time.
+        state: dict[str, Any] = super().__getstate__()
+        views = attributes_of(self.fitted_) if "fitted_" in state else {}
+        return {name: value for name, value in state.items() if name not in views}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "n_iter_" in state and "fitted_" not in state:
+            raise InvalidInputError(
+                f"This {type(self).__name__} was fitted and pickled by pnca 0.1, whose models cannot be "
+                "read: fit it again."
+            )
+        super().__setstate__(state)
+        if "fitted_" in state:
+            self.__dict__.update(attributes_of(self.fitted_))
 
     def _forget(self) -> None:
         """Drop an earlier fit, so that a failing one does not leave half of each."""
@@ -210,10 +226,12 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def _publish(self, fitted: Fitted, plan: Plan, trained: Trained, choice: Choice | None) -> None:
         """Set every fitted attribute; ``fitted_`` alone decides what is predicted."""
         examples = plan.examples
-        found = public_attributes(fitted, trained, choice) | {"fitted_": fitted}
+        found = attributes_of(fitted) | {"fitted_": fitted, "history_": trained.history.as_dict()}
         found |= {"class_weight_": examples.class_weight, "n_samples_fit_": len(examples.labels)}
+        found |= {"was_interrupted_": trained.was_interrupted, "n_iter_": len(trained.history.loss)}
         if choice is not None:
-            strengths = Options(**self.get_params(deep=False)).strengths(fitted.input_shape)
+            found |= choice.attributes()
+            strengths = Options.of(self).strengths(fitted.input_shape)
             found["augmentation_"] = tuple(strengths[kind] for kind in choice.kinds)
         self.__dict__.update(found)
 
@@ -226,7 +244,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         return _rows(inputs, is_flat=self.fitted_.network.takes_rows)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
-        """Refuse inputs of another shape than those of the fit; of tables scikit-learn does it."""
+        # Of tables scikit-learn does it.
         if shape and max(len(shape), len(self.input_shape_)) > 1 and shape != self.input_shape_:
             raise InvalidInputError(
                 f"X has inputs of shape {shape}, but {type(self).__name__} was fitted on inputs of shape "
@@ -296,7 +314,7 @@ def _identity(estimator: ParticleClassifier, plan: Plan) -> Mapping[str, str]:
     examples, scaler = plan.examples, plan.scaler
     return fit_fingerprints(
         type(estimator).__name__,
-        estimator.get_params(deep=False),
+        vars(Options.of(estimator)),
         X=examples.inputs,
         scale=[] if scaler is None else [scaler.centre, scaler.spread],
         y=[examples.labels, examples.classes],

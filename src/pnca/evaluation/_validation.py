@@ -21,7 +21,13 @@ def check_probabilities(probabilities: ArrayLike) -> FloatArray:
 
     Rows must sum to one within ``SUM_TOLERANCE``.
     """
-    values: FloatArray = _check("probabilities", probabilities, dtype=np.float64, ensure_min_features=2)
+    values: FloatArray = _check(
+        "probabilities", probabilities, dtype=np.float64, ensure_2d=False, allow_nd=True
+    )
+    if values.ndim != 2 or values.shape[1] < 2:
+        raise InvalidInputError(
+            f"probabilities has shape {values.shape}: pass one row per example and one column per class."
+        )
     if values.min() < -SUM_TOLERANCE or values.max() > 1 + SUM_TOLERANCE:
         raise InvalidInputError(
             f"probabilities range from {values.min():.4g} to {values.max():.4g}: "

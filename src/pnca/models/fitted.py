@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,10 +18,6 @@ from pnca.maths.neighbours import is_isolated, log_class_probabilities, log_mean
 from pnca.maths.uncertainty import split_entropy
 from pnca.models.kernels import Kernel, Support, log_pairs_to_support
 from pnca.networks import ParticleNetwork
-
-if TYPE_CHECKING:
-    from pnca.models.selection import Choice
-    from pnca.training.loop import Trained
 
 FloatArray = NDArray[np.float64]
 
@@ -153,10 +149,7 @@ def run_network(
     scaler: Scaler | None = None,
     numbers_per_row: int = 0,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Outputs (m, chunk, d) of all particles (m, p) and their scaled inputs, a chunk of inputs at a time.
-
-    ``numbers_per_row`` are those that one input takes later on.
-    """
+    """Outputs (m, chunk, d) of particles (m, p) and their scaled inputs, in chunks that fit into memory."""
     dtype = network.prediction_dtype if device.type != "mps" else torch.float32
     # There first, and then to the precision: fewer bytes travel.
     particles = particles.to(device).to(dtype)
@@ -233,20 +226,17 @@ class NeighbourReader:
         return float(isolated.double().mean())
 
 
-def public_attributes(fitted: Fitted, trained: Trained, choice: Choice | None) -> dict[str, Any]:
-    """What a fit leaves behind, as plain numbers and arrays by the names that estimators give them."""
+def attributes_of(fitted: Fitted) -> dict[str, Any]:
+    """Views of a fitted model as plain numbers and arrays, by the names that estimators give them."""
     found: dict[str, Any] = {
         "classes_": fitted.classes,
         "input_shape_": fitted.input_shape,
         "network_": fitted.network,
         "particles_": fitted.particles.numpy(),
-        "history_": trained.history.as_dict(),
-        "was_interrupted_": trained.was_interrupted,
-        "n_iter_": len(trained.history.loss),
     }
     if (scaler := fitted.scaler) is not None:
         found |= {"input_centre_": scaler.centre.numpy(), "input_spread_": scaler.spread.numpy()}
-    return found if choice is None else found | _of_neighbours(fitted.reader) | _of_choice(choice)
+    return found | (_of_neighbours(fitted.reader) if isinstance(fitted.reader, NeighbourReader) else {})
 
 
 def _of_neighbours(reader: NeighbourReader) -> dict[str, Any]:
@@ -276,12 +266,3 @@ def _of_neighbours(reader: NeighbourReader) -> dict[str, Any]:
         numbers |= {"typical_log_residual_": novelty.typical, "log_residual_spread_": novelty.spread}
         numbers["novelty_depth_"] = novelty.depth
     return numbers | {name: t.numpy() for name, t in tensors.items() if t is not None}
-
-
-def _of_choice(choice: Choice) -> dict[str, Any]:
-    """Attributes of what was chosen, and of what fold models say of the training examples."""
-    found: dict[str, Any] = {"best_epoch_": choice.epoch}
-    if choice.out_of_fold is None:
-        return found
-    proba, evidence, loss = choice.out_of_fold
-    return found | {"oof_proba_": proba, "oof_evidence_": evidence, "oof_loss_": loss, "folds_": choice.folds}

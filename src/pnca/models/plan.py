@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -86,6 +86,12 @@ class Options:
     device: str = "auto"
     random_state: Any = field(default=None, repr=False)  # it does not decide which operations a step has
     verbose: bool | int = False
+
+    @classmethod
+    def of(cls, estimator: object) -> Options:
+        """Read an estimator's attributes: a subclass may have more parameters, or fewer, than its base."""
+        names = (field.name for field in fields(cls))
+        return cls(**{name: getattr(estimator, name) for name in names if hasattr(estimator, name)})
 
     @property
     def has_positive_features(self) -> bool:
@@ -339,7 +345,7 @@ def class_prior(examples: Examples) -> Tensor:
         names = ", ".join(repr(name) for name in examples.classes[counts < 2].tolist())
         warnings.warn(
             f"Only one example of class {names}: it can be predicted, but nothing is learnt from it.",
-            stacklevel=5,
+            stacklevel=6,
         )
     if examples.groups is not None:
         groups = torch.from_numpy(examples.groups)

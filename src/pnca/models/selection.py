@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -99,6 +99,19 @@ class Choice(NamedTuple):
     novelty: Novelty | None
     out_of_fold: OutOfFold | None  # None without folds
     folds: NDArray[np.int64] | None = None  # (n,)
+
+    def attributes(self) -> dict[str, Any]:
+        """What was chosen, and what fold models say of the training examples, by the names of estimators."""
+        found: dict[str, Any] = {"best_epoch_": self.epoch}
+        if self.out_of_fold is None:
+            return found
+        proba, evidence, loss = self.out_of_fold
+        return found | {
+            "oof_proba_": proba,
+            "oof_evidence_": evidence,
+            "oof_loss_": loss,
+            "folds_": self.folds,
+        }
 
 
 class _Candidates(NamedTuple):

@@ -36,11 +36,9 @@ class HasState(Protocol):
 
     def state(self) -> Mapping[str, Tensor]:
         """All that decides what happens next, as named tensors."""
-        ...
 
     def restore(self, state: State) -> None:
         """Go back to a state."""
-        ...
 
 
 class Checkpoint:

@@ -300,10 +300,7 @@ class Surroundings:
     def agreement(self) -> Iterator[Callable[[Identity], None]]:
         """Run the block on all ranks; an error if one fails, they differ, or the checkpoint is another's.
 
-        Yields
-        ------
-        callable
-            The block calls it with the fit's :data:`Identity`.
+        The block calls what is yielded with the fit's :data:`Identity`.
         """
         told: list[Identity] = []
         with nullcontext() if self.shards is None else self.shards.together(lambda: told[0]()):

@@ -10,18 +10,7 @@ if TYPE_CHECKING:
 
 
 def progress_bar(description: str) -> "Wrapper":
-    """Show epochs, loss and accuracy while a training runs.
-
-    Parameters
-    ----------
-    description : str
-        Caption of the bar.
-
-    Returns
-    -------
-    Wrapper
-        For :func:`pnca.training.loop.train`.
-    """
+    """Show epochs, loss and accuracy while a training runs, with a caption."""
     return partial(_shown, description)
 
 
