@@ -96,14 +96,6 @@ def test_background__far_away_the_prediction_is_the_class_shares(blobs):
     assert without.predict_proba(X[:3] * 1000).max() > 0.99
 
 
-@neighbour_models
-def test_class_weight__of_zero_means_no_mass_however_far_the_others(name):
-    X, y = np.random.RandomState(0).normal(size=(20, 3)).astype(np.float32), np.arange(20) % 2
-    X[y == 0] += 30
-    model = make(name, class_weight={0: 1.0, 1: 0.0}, max_epochs=5).fit(X, y)
-    assert (model.predict(X) == 0).all()
-
-
 def test_background__unscaled_inputs_are_reported():
     X, y = load_breast_cancer(return_X_y=True)  # columns up to 4,000
     with pytest.warns(ConvergenceWarning, match=r"% of the training examples .* Scale the inputs"):

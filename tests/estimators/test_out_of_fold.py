@@ -126,16 +126,6 @@ def test_oof__labels_without_sense_lead_back_to_the_class_shares():
     assert costs[0] < math.log(2) + 0.06 < costs[1]
 
 
-def test_fit__class_of_weight_zero_leaves_a_choice(noisy):
-    # 0 * log 0 must not turn the costs of all candidates into NaN, of which the first would be taken.
-    X, y = noisy
-    three = np.r_[y, [2] * 10]
-    inputs = np.r_[X, X[:10] + 3]
-    weighted = make("PNCA", class_weight={0: 1.0, 1: 1.0, 2: 0.0}).fit(inputs, three)
-    assert weighted.best_epoch_ > 1
-    assert (weighted.oof_proba_[:, 2] == 0).all()
-
-
 @pytest.mark.filterwarnings("ignore:Only one example of class")
 def test_fit__class_of_one_example_leaves_a_choice_without_a_background(blobs):
     X, y = np.r_[blobs[0], blobs[0][:1] + 9], np.r_[blobs[1], ["yew"]]
