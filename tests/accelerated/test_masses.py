@@ -22,7 +22,7 @@ from pnca.models import kernels
 
 CROSS = [slice(0, 3)]
 SHARED = [slice(0, 1), slice(1, 2), slice(2, 3)]
-TEAMS = [slice(0, 2), slice(2, 3)]
+MODELS = [slice(0, 2), slice(2, 3)]
 
 
 def fused(*fields, **options):
@@ -81,7 +81,7 @@ GRADIENT_ERROR, MASS_ERROR, MASS_ERROR_WITH_INPUTS = 5e-4, 2e-6, 3e-3
 
 
 @runs_kernels
-@pytest.mark.parametrize("answers", [CROSS, SHARED, TEAMS], ids=["cross", "shared", "teams"])
+@pytest.mark.parametrize("answers", [CROSS, SHARED, MODELS], ids=["cross", "shared", "models"])
 @pytest.mark.parametrize("exclude", [{}, {"leave_one_out": True}, {"leave_one_out": True, "groups": None}])
 @pytest.mark.parametrize("same", [True, False])
 def test_fused_class_log_masses__equal_those_in_tiles(answers, exclude, same):
@@ -181,7 +181,7 @@ def test_fused_class_log_masses__of_random_shapes_on_the_device(seed):
     draw = torch.Generator().manual_seed(seed)
     n, d, n_classes = (int(torch.randint(low, high, (), generator=draw)) for low, high in
                        ((2, 3000), (1, 129), (1, 30)))  # fmt: skip
-    answers = [CROSS, SHARED, TEAMS][seed % 3]
+    answers = [CROSS, SHARED, MODELS][seed % 3]
     q = problem(n=n, d=d, n_classes=n_classes, answers=answers, same=seed % 2 == 0, p=100, seed=seed)
     options = {"leave_one_out": True, "log_weights": None}
     if seed % 4 > 1:

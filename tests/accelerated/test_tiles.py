@@ -16,7 +16,7 @@ from pnca.maths.neighbours import LOG_ZERO, class_log_masses, leave_one_out
 
 CROSS = [slice(0, 3)]
 SHARED = [slice(0, 1), slice(1, 2), slice(2, 3)]
-TEAMS = [slice(0, 2), slice(2, 3)]
+MODELS = [slice(0, 2), slice(2, 3)]
 
 
 def in_tiles(*fields, max_pairs=None, **options):
@@ -80,7 +80,7 @@ def run(q, answers, which, max_pairs=None, bandwidth=1.7):
     return chunked, whole
 
 
-@pytest.mark.parametrize("answers", [CROSS, SHARED, TEAMS], ids=["cross", "shared", "teams"])
+@pytest.mark.parametrize("answers", [CROSS, SHARED, MODELS], ids=["cross", "shared", "models"])
 @pytest.mark.parametrize("which", ["prediction", "position", "groups"])
 @pytest.mark.parametrize("same", [True, False])
 def test_chunked_class_log_masses__equals_the_loops_of_the_equation(answers, which, same):
@@ -102,7 +102,7 @@ def test_chunked_class_log_masses__equals_the_loops_of_the_equation(answers, whi
     torch.testing.assert_close(chunked.exp(), expected, rtol=1e-10, atol=0)
 
 
-@pytest.mark.parametrize("answers", [CROSS, SHARED, TEAMS], ids=["cross", "shared", "teams"])
+@pytest.mark.parametrize("answers", [CROSS, SHARED, MODELS], ids=["cross", "shared", "models"])
 @pytest.mark.parametrize("which", ["prediction", "position", "groups"])
 @pytest.mark.parametrize("same", [True, False])
 @pytest.mark.parametrize("max_pairs", [1, 100, None])
@@ -198,7 +198,7 @@ def test_chunked_class_log_masses__never_exceed_the_number_of_points_in_float32(
     assert (masses <= math.log(40) + 1e-6).all()
 
 
-@pytest.mark.parametrize("answers", [CROSS, SHARED, TEAMS], ids=["cross", "shared", "teams"])
+@pytest.mark.parametrize("answers", [CROSS, SHARED, MODELS], ids=["cross", "shared", "models"])
 def test_chunked_class_log_masses__gradcheck(answers):
     labels, weights = torch.tensor([1, 0, 1, 1]), torch.rand(4, dtype=torch.float64).log()
     x = scenarios.cloud(1, 4, 3, 4)[0]
@@ -222,8 +222,8 @@ def test_chunked_class_log_masses__gradcheck(answers):
     same=st.booleans(),
 )
 def test_chunked_class_log_masses__do_not_depend_on_the_tiles(max_pairs, n, n_classes, which, same):
-    q = problem(n=n, n_classes=n_classes, answers=TEAMS, same=same, seed=n)
-    (parts, _), (whole, _) = run(q, TEAMS, which, max_pairs), run(q, TEAMS, which)
+    q = problem(n=n, n_classes=n_classes, answers=MODELS, same=same, seed=n)
+    (parts, _), (whole, _) = run(q, MODELS, which, max_pairs), run(q, MODELS, which)
     torch.testing.assert_close(parts, whole)
     (got,), (expected,) = (torch.autograd.grad(masses.sum(), q["a"]) for masses in (parts, whole))
     torch.testing.assert_close(got, expected)
@@ -245,12 +245,12 @@ def test_chunked_class_log_masses__are_not_touched_by_autocast():
 
 @pytest.mark.parametrize("same", [True, False])
 def test_chunked_class_log_masses__do_not_depend_on_the_threads(same):
-    q = problem(answers=TEAMS, same=same)
+    q = problem(answers=MODELS, same=same)
     before, results = torch.get_num_threads(), []
     try:
         for n_threads in (1, 3):
             torch.set_num_threads(n_threads)
-            masses, _ = run(q, TEAMS, "position", 50)
+            masses, _ = run(q, MODELS, "position", 50)
             results.append((masses, *torch.autograd.grad(masses.sum(), q["a"])))
             assert torch.get_num_threads() == n_threads
             with ThreadPoolExecutor(1) as pool:  # nor do later threads begin with another number

@@ -109,14 +109,14 @@ def functional_gradient(particles: Tensor, gradients: Tensor) -> Tensor:
 
 def functional_mixing(
     particles: Tensor,
-    teams: Sequence[slice] = (slice(None),),
+    models: Sequence[slice] = (slice(None),),
     kernel: ParameterKernel = parameter_kernel,
 ) -> Mixing:
-    """:func:`functional_gradient` as a mixing of gradients alone, within the rows of each model of ``teams``.
+    """:func:`functional_gradient` as a mixing of gradients alone, within the rows of each of the ``models``.
 
     ``kernel`` is :func:`parameter_kernel`, or what computes the same.
     """
-    kernels = [kernel(particles[team])[0] for team in teams]
+    kernels = [kernel(particles[model])[0] for model in models]
     together: Tensor = kernels[0] if len(kernels) == 1 else torch.block_diag(*kernels)  # type: ignore[no-untyped-call]
     return Mixing(of_gradients=together)
 
