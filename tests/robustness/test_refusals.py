@@ -91,7 +91,7 @@ def test_groups__that_are_missing_are_refused(groups):
 @pytest.mark.parametrize("missing", [False, True])
 def test_fit__dates_are_no_numbers(name, missing):
     days = np.array(["2026-01-01"] * 20, dtype="datetime64[D]")
-    days[0] = np.datetime64("NaT") if missing else days[0]
+    days[0] = np.datetime64("NaT", "D") if missing else days[0]
     for inputs in (days[:, None], pd.DataFrame({"day": days.astype("datetime64[s]"), "x": X[:, 0]})):
         with pytest.raises(InvalidInputError, match="X holds dates or durations"):
             make(name, max_epochs=1).fit(inputs, Y)
