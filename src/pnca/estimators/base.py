@@ -111,7 +111,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
             options = Options.of(self)
             examples = check_examples(self, options, X, y, groups)
             plan = self._plan(options, examples, rng, around.shards)
-            identify(lambda: _identity(self, plan))
+            identify(lambda: _identity(type(self).__name__, options, plan))
         trained = train(
             plan.objective,
             plan.particles,
@@ -124,7 +124,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         _warn_unless_learnt(trained.history)
         choice = plan.choose(trained)
         fitted = plan.finish(trained, choice)
-        self._publish(fitted, plan, trained, choice)
+        self._publish(fitted, plan, trained, choice, options)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -223,7 +223,9 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
-    def _publish(self, fitted: Fitted, plan: Plan, trained: Trained, choice: Choice | None) -> None:
+    def _publish(
+        self, fitted: Fitted, plan: Plan, trained: Trained, choice: Choice | None, options: Options
+    ) -> None:
         """Set every fitted attribute; ``fitted_`` alone decides what is predicted."""
         examples = plan.examples
         found = attributes_of(fitted) | {"fitted_": fitted, "history_": trained.history.as_dict()}
@@ -231,7 +233,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         found |= {"was_interrupted_": trained.was_interrupted, "n_iter_": len(trained.history.loss)}
         if choice is not None:
             found |= choice.attributes()
-            strengths = Options.of(self).strengths(fitted.input_shape)
+            strengths = options.strengths(fitted.input_shape)
             found["augmentation_"] = tuple(strengths[kind] for kind in choice.kinds)
         self.__dict__.update(found)
 
@@ -307,14 +309,14 @@ def _class_weights(options: Options, classes: NDArray[Any], targets: NDArray[Any
     return weights
 
 
-def _identity(estimator: ParticleClassifier, plan: Plan) -> Mapping[str, str]:
+def _identity(model: str, options: Options, plan: Plan) -> Mapping[str, str]:
     """What makes a fit this one, by name: data, parameters and where the particles begin."""
     from pnca.training.fingerprints import fit_fingerprints
 
     examples, scaler = plan.examples, plan.scaler
     return fit_fingerprints(
-        type(estimator).__name__,
-        vars(Options.of(estimator)),
+        model,
+        vars(options),
         X=examples.inputs,
         scale=[] if scaler is None else [scaler.centre, scaler.spread],
         y=[examples.labels, examples.classes],

@@ -48,6 +48,7 @@ class Batch:
     log_factor: Tensor | None  # (n_a, n) or (members, n_a, n): of the kernel, log 0 where it does not count;
     # None if no kernel between examples is to be held in memory
     models: list[slice]  # rows of the particles of the full model and of each fold model
+    kinds: Tensor  # (particles,), kind of each
     rows: slice  # the n_a rows
     input_factor: InputFactor | None
     is_augmented: bool  # then the factor of the inputs is not in log_factor
@@ -368,7 +369,5 @@ def _with_factors(log_latent: Tensor, moved: Tensor, batch: Batch) -> Tensor:
     if batch.input_factor is None or not batch.is_augmented:
         return log_kernel
     log_input = batch.input_factor.log(moved, batch.inputs)
-    if moved.dim() > batch.inputs.dim():  # kinds of particles alternate, and each has inputs of its own
-        kinds = torch.arange(len(log_kernel), device=log_kernel.device) % len(moved)
-        log_input = log_input[kinds]
-    return log_kernel + log_input
+    # Each kind of particles has inputs of its own, and each particle is then a member.
+    return log_kernel + (log_input if moved.dim() == batch.inputs.dim() else log_input[batch.kinds])

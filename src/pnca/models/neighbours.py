@@ -20,7 +20,7 @@ from pnca.maths.neighbours import has_partner, leave_one_out, safe_log
 from pnca.maths.pnca import Target
 from pnca.maths.stein import Mixing
 from pnca.models.fitted import Fitted, NeighbourReader, resolve_device, run_network
-from pnca.models.kernels import Batch, Kernel, PositiveKernel, Support, members
+from pnca.models.kernels import Batch, Kernel, PositiveKernel, Support
 from pnca.models.plan import (
     Examples,
     Options,
@@ -115,10 +115,8 @@ class NeighbourObjective:
             learns = learns[self._model_of_member] * trained_on
         elif self.kernel.is_shared:
             n_terms = n_terms * self.models.n_particles
-        n, models = len(labels), self.models.slices
+        n = len(labels)
         rows = slice(None) if self.shards is None else self.shards.rows(n)
-        n_members = len(members(self.kernel, self.models.n_total, models))
-        holds_pairs = self.kernel.holds_pairs(n_members, n, labels.device)
         return Batch(
             inputs=inputs,
             groups=groups,
@@ -133,8 +131,9 @@ class NeighbourObjective:
                 full=self.models.full if self.kernel.is_shared else slice(0, 1),
             ),
             n_terms=n_terms,
-            log_factor=self._log_factor(inputs, shown, groups, rows) if holds_pairs else None,
-            models=models,
+            log_factor=self._log_factor(inputs, shown, groups, rows) if self._holds_pairs(n) else None,
+            models=self.models.slices,
+            kinds=self._kinds,
             rows=rows,
             input_factor=self.input_factor,
             is_augmented=self.augmentation is not None,
@@ -162,9 +161,12 @@ class NeighbourObjective:
 
     def can_be_captured(self) -> bool:
         """Whether no step waits for a value on a GPU: not where pairs are visited in tiles."""
-        n, models = len(self.labels) if self.batch_size is None else 2 * self.batch_size, self.models
-        n_members = len(members(self.kernel, models.n_total, models.slices))
-        return self.kernel.is_linear or self.kernel.holds_pairs(n_members, n, self.labels.device)
+        n = len(self.labels) if self.batch_size is None else 2 * self.batch_size  # or somewhat less
+        return self.kernel.is_linear or self._holds_pairs(n)
+
+    def _holds_pairs(self, n: int) -> bool:
+        """Whether the kernel between n examples is held in memory."""
+        return self.kernel.holds_pairs(len(self._model_of_member), n, self.labels.device)
 
     def _log_factor(self, inputs: Tensor, shown: Tensor, groups: Tensor | None, rows: slice) -> Tensor:
         """Log of what the kernel of each two examples is multiplied by, whatever the particles."""
