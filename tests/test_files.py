@@ -1,9 +1,11 @@
 import json
+import subprocess
+import sys
 
 import pytest
 
 from pnca.exceptions import InvalidInputError
-from pnca.files import cache_folder, prepare_folder, write_atomically, write_json
+from pnca.files import LOCK, cache_folder, own_folder, prepare_folder, write_atomically, write_json
 
 
 def test_write_atomically__failure_leaves_the_earlier_file_and_no_litter(tmp_path):
@@ -65,3 +67,22 @@ def test_cache_folder__is_where_the_environment_says(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "pnca"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder().parent.name == ".cache"
+
+
+def test_own_folder__belongs_to_one_block_at_a_time(tmp_path):
+    with own_folder(tmp_path), pytest.raises(InvalidInputError, match="in use by another process; wait"), own_folder(tmp_path):
+        pass
+    with own_folder(tmp_path):
+        pass
+
+
+def test_own_folder__is_freed_by_the_death_of_its_process(tmp_path):
+    code = f"import os, pathlib; from pnca.files import own_folder\nwith own_folder(pathlib.Path({str(tmp_path)!r})):\n os._exit(9)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    with own_folder(tmp_path):
+        pass
+
+
+def test_prepare_folder__takes_one_in_which_a_process_died_at_the_start(tmp_path):
+    (tmp_path / LOCK).touch()
+    assert prepare_folder(tmp_path, "results.json") == tmp_path

@@ -2,12 +2,16 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from pnca.exceptions import InvalidInputError
+
+#: The file in a folder that a process locks while the folder is its own.
+LOCK = ".lock"
 
 
 def cache_folder() -> Path:
@@ -28,7 +32,8 @@ def prepare_folder(path: str | Path, marker: str) -> Path:
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise InvalidInputError(f"{folder} is a file; name a folder for the results.")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / marker).exists():
+    others = {entry.name for entry in folder.iterdir()} - {LOCK} if folder.is_dir() else set()
+    if others and marker not in others:
         raise InvalidInputError(f"{folder} holds other files; name a new or an empty folder for the results.")
     make_folder(folder)
     if not os.access(folder, os.W_OK):
@@ -43,6 +48,28 @@ def make_folder(folder: Path, advice: str = "name another folder") -> Path:
     except OSError as error:
         raise InvalidInputError(f"{folder} cannot be made ({error.strerror}); {advice}.") from error
     return folder
+
+
+@contextmanager
+def own_folder(folder: Path, advice: str = "wait for it to end, or name another folder") -> Iterator[None]:
+    """Keep other processes, and other blocks of this one, from using a folder while the block runs.
+
+    The operating system frees the lock when the process dies, however it dies. ``advice`` ends the message
+    of an error.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / LOCK, thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise InvalidInputError(f"{folder} is in use by another process; {advice}.") from None
+    except OSError as error:
+        raise InvalidInputError(f"{folder} cannot be written to ({error.strerror}); {advice}.") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def write_atomically(path: str | Path, write: Callable[[Path], None]) -> Path:
