@@ -5,7 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from pnca.vision import Preprocessing, image_features
+from pnca.exceptions import PncaError
+from pnca.vision import Preprocessing, image_features, load_backbone
 from pnca.vision.cache import FeatureCache
 from robustness.mutators import flips, truncations, zeroed_tails
 
@@ -164,3 +165,40 @@ def test_cache__deleted_while_it_is_used_is_made_again(photographs, cache, featu
     found = image_features(photographs, MeanColour(), cache_dir=cache, progress=delete)
     np.testing.assert_array_equal(found, features)
     assert len(list(cache.rglob("*.features"))) == 3
+
+
+def test_network__damage_is_named_or_the_key_is_another(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    floats = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("ReduceMean", ["image"], ["mean"], axes=[2, 3], keepdims=0),
+            onnx.helper.make_node("MatMul", ["mean", "weights"], ["features"]),
+        ],
+        "net",
+        [onnx.helper.make_tensor_value_info("image", floats, ("batch", 3, 8, 8))],
+        [onnx.helper.make_tensor_value_info("features", floats, ("batch", 3))],
+        [onnx.numpy_helper.from_array(np.eye(3, dtype=np.float32), "weights")],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    (path := tmp_path / "net.onnx").write_bytes(content := model.SerializeToString())
+    key, rng = load_backbone(path).key, np.random.RandomState(1)
+    for damages in (flips(content, rng, 300), truncations(content), zeroed_tails(content)):
+        for damage, damaged in damages:
+            if damaged == content:
+                continue
+            path.write_bytes(damaged)
+            found, refusal = attempt(path)
+            if refusal is not None:
+                assert "net.onnx" in refusal, damage
+            else:
+                assert found.key != key, damage
+
+
+def attempt(path):
+    """A network, and the message of our own error if it is refused."""
+    try:
+        return load_backbone(path), None
+    except PncaError as error:
+        return None, str(error)

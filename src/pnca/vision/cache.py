@@ -18,9 +18,9 @@ _DIGEST_BYTES = 32  # of SHA-256
 class FeatureCache:
     """The features of one network with one preprocessing: one file for each image.
 
-    A file is a SHA-256 digest and then the numbers, float32 with the lowest byte first. The digest is over the
-    network, the preprocessing, the image and the numbers, so that a damaged file, or one of another image, is
-    noticed: it counts as absent, and is replaced.
+    A file is a SHA-256 digest and then the numbers, float32 with the lowest byte first. The digest is over
+    the network, the preprocessing, the image and the numbers, so that a damaged file, or one of another
+    image, is noticed: it counts as absent, and is replaced.
     """
 
     def __init__(
