@@ -211,7 +211,7 @@ def test_links__are_followed_within_the_folder_and_as_the_hub_lays_them(network,
     assert network_digest(tmp_path / "net.onnx") == digest
 
 
-@pytest.mark.parametrize("way", ["absolute", "above", "link", "linked folder", "circle", "null"])
+@pytest.mark.parametrize("way", ["absolute", "above", "link", "linked folder", "null"])
 def test_weights_outside_the_folder__are_refused(network, tmp_path, way):
     location = {
         "absolute": str(tmp_path / "weights.bin"),
@@ -220,13 +220,22 @@ def test_weights_outside_the_folder__are_refused(network, tmp_path, way):
         "null": "weights\0.bin",
     }.get(way, "linked")
     path = network(location, folder=tmp_path / "folder")
-    targets = {"link": "../weights.bin", "linked folder": "..", "circle": "linked"}
+    targets = {"link": "../weights.bin", "linked folder": ".."}
     if way in targets:
         (path.parent / "linked").symlink_to(targets[way])
     with pytest.raises(
         InvalidInputError, match=r"net\.onnx keeps weights in '.*', outside its folder: save it"
     ):
         load_backbone(path)
+
+
+def test_weights_behind_links_in_a_circle__are_refused(network, tmp_path):
+    (tmp_path / "circle").symlink_to("circle")
+    # From Python 3.13 on a path is resolved as far as it goes, and the file cannot be opened.
+    with pytest.raises(
+        InvalidInputError, match=r"net\.onnx keeps weights in 'circle'|circle cannot be opened"
+    ):
+        load_backbone(network("circle"))
 
 
 def test_weights_that_are_absolute__are_refused_even_within_the_folder(network, tmp_path):
