@@ -28,7 +28,7 @@ LEVELS = {
         "evaluation": 8,
         "interfaces": 9,
     },
-    "pnca_studies": {"data": 0, "rivals": 0, "experiments": 1, "reports": 2, "commands": 3},
+    "pnca_studies": {"arrays": 0, "data": 1, "rivals": 1, "experiments": 2, "reports": 3, "commands": 4},
 }
 
 

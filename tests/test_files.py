@@ -1,11 +1,20 @@
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
-from pnca.exceptions import InvalidInputError
-from pnca.files import LOCK, cache_folder, own_folder, prepare_folder, write_atomically, write_json
+from pnca.exceptions import InvalidInputError, MissingDataError
+from pnca.files import (
+    LOCK,
+    cache_folder,
+    open_to_read,
+    own_folder,
+    prepare_folder,
+    write_atomically,
+    write_json,
+)
 
 
 def test_write_atomically__failure_leaves_the_earlier_file_and_no_litter(tmp_path):
@@ -70,7 +79,11 @@ def test_cache_folder__is_where_the_environment_says(monkeypatch, tmp_path):
 
 
 def test_own_folder__belongs_to_one_block_at_a_time(tmp_path):
-    with own_folder(tmp_path), pytest.raises(InvalidInputError, match="in use by another process; wait"), own_folder(tmp_path):
+    with (
+        own_folder(tmp_path),
+        pytest.raises(InvalidInputError, match="in use by another process; wait"),
+        own_folder(tmp_path),
+    ):
         pass
     with own_folder(tmp_path):
         pass
@@ -86,3 +99,24 @@ def test_own_folder__is_freed_by_the_death_of_its_process(tmp_path):
 def test_prepare_folder__takes_one_in_which_a_process_died_at_the_start(tmp_path):
     (tmp_path / LOCK).touch()
     assert prepare_folder(tmp_path, "results.json") == tmp_path
+
+
+def test_open_to_read__gives_the_bytes(tmp_path):
+    (tmp_path / "a").write_bytes(b"content")
+    with open_to_read(tmp_path / "a") as file:
+        assert file.read() == b"content"
+
+
+def test_open_to_read__names_what_it_cannot_open(tmp_path):
+    os.mkfifo(tmp_path / "pipe")  # to open it would wait for ever
+    (tmp_path / "file").touch()
+    with pytest.raises(MissingDataError, match=r"There is no image .*gone\."):
+        open_to_read(tmp_path / "gone", "image")
+    for name, reason in {
+        "": "not a file",
+        "pipe": "not a file",
+        "file/a": "Not a directory",
+        "a\0": "null",
+    }.items():
+        with pytest.raises(InvalidInputError, match=f"The file .*cannot be opened .*{reason}"):
+            open_to_read(tmp_path / name)

@@ -2,13 +2,14 @@
 
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import uuid4
 
-from pnca.exceptions import InvalidInputError
+from pnca.exceptions import InvalidInputError, MissingDataError
 
 #: The file in a folder that a process locks while the folder is its own.
 LOCK = ".lock"
@@ -70,6 +71,22 @@ def own_folder(folder: Path, advice: str = "wait for it to end, or name another 
         yield
     finally:
         lock.release()
+
+
+def open_to_read(path: str | Path, kind: str = "file") -> BinaryIO:
+    """Open a file of bytes; an error names it and its ``kind``.
+
+    A folder, a pipe or a device, which may have no end, is refused.
+    """
+    try:
+        reason = None if stat.S_ISREG(Path(path).stat().st_mode) else "it is not a file"
+        if reason is None:
+            return Path(path).open("rb")
+    except FileNotFoundError as error:
+        raise MissingDataError(f"There is no {kind} {path}.") from error
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
+        reason = getattr(error, "strerror", None) or str(error)
+    raise InvalidInputError(f"The {kind} {path} cannot be opened ({reason}).")
 
 
 def write_atomically(path: str | Path, write: Callable[[Path], None]) -> Path:

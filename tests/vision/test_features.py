@@ -20,7 +20,7 @@ def cache(tmp_path):
 
 
 def entries(cache):
-    return sorted(cache.rglob("*.npy"))
+    return sorted(cache.rglob("*.features"))
 
 
 def test_image_features__are_the_backbone_on_the_prepared_images(photographs, mean_colour, cache):
@@ -111,48 +111,11 @@ def test_cache__is_apart_for_another_preprocessing(photographs, mean_colour, cac
     assert (squashed != cropped).any(axis=1).all()
 
 
-def _truncate(path):
-    path.write_bytes(path.read_bytes()[:-5])
-
-
-def _lengthen(path):
-    path.write_bytes(path.read_bytes() + b"more")
-
-
-def _save(array):
-    return lambda path: np.save(path, array, allow_pickle=True)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        _truncate,
-        _lengthen,
-        lambda path: path.write_bytes(b""),
-        lambda path: path.write_bytes(b"no array"),
-        _save(np.zeros(4, np.float32)),
-        _save(np.zeros((1, 3), np.float32)),
-        _save(np.zeros(3, np.float64)),
-        _save(np.array([0, np.nan, 0], np.float32)),
-        _save(np.array([None, 1, "x"], dtype=object)),
-    ],
-    ids=["truncated", "longer", "empty", "text", "length", "shape", "type", "nan", "pickle"],
-)
-def test_cache__damaged_entry_is_computed_anew(photographs, mean_colour, cache, damage):
-    features = image_features(photographs, mean_colour(), cache_dir=cache)
-    damage(entries(cache)[2])
-    backbone = mean_colour()
-    np.testing.assert_array_equal(image_features(photographs, backbone, cache_dir=cache), features)
-    assert backbone.batches == [1]
-    image_features(photographs, backbone, cache_dir=cache)
-    assert backbone.batches == [1]  # mended
-
-
 def test_cache__holds_one_complete_file_an_image(photographs, mean_colour, cache):
     image_features(photographs, mean_colour(), cache_dir=cache)
     files = [path for path in cache.rglob("*") if path.is_file()]
     assert len(files) == 5
-    assert all(path.suffix == ".npy" and path.parent.name == path.name[:2] for path in files)
+    assert all(path.suffix == ".features" and path.parent.name == path.name[:2] for path in files)
 
 
 def test_cache__can_be_off(photographs, mean_colour, monkeypatch, tmp_path):
@@ -190,6 +153,17 @@ def test_features_that_are_not_numbers__are_refused_and_not_kept(photographs, me
         CorruptDataError, match=r"mean colour gives features that are not numbers for .*0\.png"
     ):
         image_features(photographs, mean_colour(np.nan), cache_dir=cache)
+    assert not entries(cache)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_features_of_another_number__are_refused_and_not_kept(photographs, mean_colour, cache, n):
+    backbone = mean_colour()
+    backbone.n_features = n
+    with pytest.raises(
+        InvalidInputError, match=rf"features of shape \(5, {n}\), but they have shape \(5, 3\)"
+    ):
+        image_features(photographs, backbone, cache_dir=cache)
     assert not entries(cache)
 
 

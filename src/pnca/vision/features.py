@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pnca.exceptions import CorruptDataError, InvalidInputError
-from pnca.files import cache_folder, make_folder, write_atomically
 from pnca.vision.base import Backbone
+from pnca.vision.cache import FeatureCache
 from pnca.vision.images import Preprocessing, check_count, prepare_image, read_bytes
 
 
@@ -26,7 +26,8 @@ def image_features(
     """Compute the features of image files, or read them from the cache.
 
     Up to float32 rounding, features do not depend on an image's name, position or batch. Duplicates are
-    computed once. An unreadable file is an error that names it; what was computed before is cached.
+    computed once. An unreadable file is an error that names it; what was computed before is cached. What is
+    damaged in the cache is computed again.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ def image_features(
     check_count("batch_size", batch_size)
     files = [Path(path) for path in paths]
     preprocessing = backbone.preprocessing if preprocessing is None else preprocessing
-    folder = _folder(backbone, preprocessing, cache_dir) if cache else None
+    kept = FeatureCache(backbone, preprocessing, cache_dir) if cache else None
 
     features = np.empty((len(files), backbone.n_features), dtype=np.float32)
     first_row: dict[str, int] = {}  # digest to the first row that has it
@@ -70,8 +71,8 @@ def image_features(
     def compute() -> None:
         for (row, _), vector in zip(waiting, _compute(waiting, backbone, files), strict=True):
             features[row] = vector
-            if folder is not None:
-                _store(_entry(folder, digests[row]), vector)
+            if kept is not None:
+                kept.store(digests[row], vector)
         waiting.clear()
 
     for row, path in enumerate(files):
@@ -79,11 +80,11 @@ def image_features(
         digest = sha256(content).hexdigest()
         digests.append(digest)
         if first_row.setdefault(digest, row) == row:
-            kept = None if folder is None else _load(_entry(folder, digest), backbone.n_features)
-            if kept is None:
+            found = None if kept is None else kept.load(digest)
+            if found is None:
                 waiting.append((row, prepare_image(content, preprocessing, path=path)))
             else:
-                features[row] = kept
+                features[row] = found
         if len(waiting) == batch_size:
             compute()
         if progress is not None:
@@ -96,8 +97,13 @@ def image_features(
 def _compute(
     waiting: list[tuple[int, NDArray[np.uint8]]], backbone: Backbone, files: list[Path]
 ) -> NDArray[np.float32]:
-    """Run the network on one batch; features that are not finite are an error."""
+    """Run the network on one batch; features of another shape, or not finite, are an error."""
     vectors = backbone(np.stack([pixels for _, pixels in waiting]))  # (batch, n_features)
+    if np.shape(vectors) != (len(waiting), backbone.n_features):
+        raise InvalidInputError(
+            f"{backbone.name} must give features of shape {(len(waiting), backbone.n_features)}, "
+            f"but they have shape {np.shape(vectors)}."
+        )
     for (row, _), vector in zip(waiting, vectors, strict=True):
         if not np.isfinite(vector).all():
             raise CorruptDataError(
@@ -105,37 +111,3 @@ def _compute(
                 "its weights are damaged, or it expects pixels on another scale."
             )
     return vectors
-
-
-def _folder(backbone: Backbone, preprocessing: Preprocessing, cache_dir: str | Path | None) -> Path:
-    """Make the folder for one network and one preprocessing."""
-    root = cache_folder() / "features" if cache_dir is None else Path(cache_dir)
-    folder = root / sha256(f"{backbone.key}\n{preprocessing.key}".encode()).hexdigest()[:32]
-    return make_folder(folder, "pass another cache_dir for the features, or cache=False")
-
-
-def _entry(folder: Path, digest: str) -> Path:
-    # Two levels, as a folder of many thousand files is slow on some file systems.
-    return folder / digest[:2] / f"{digest}.npy"
-
-
-def _load(path: Path, n_features: int) -> NDArray[np.float32] | None:
-    """Read an entry of the cache; None if it is absent or damaged."""
-    try:
-        with path.open("rb") as stream:
-            # Not np.load, which would also open archives.
-            vector = np.lib.format.read_array(stream, allow_pickle=False)
-            complete = not stream.read(1)
-    except (OSError, ValueError, EOFError):
-        return None
-    sound = complete and vector.shape == (n_features,) and vector.dtype == np.float32
-    return vector if sound and np.isfinite(vector).all() else None
-
-
-def _store(path: Path, vector: NDArray[np.float32]) -> None:
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as stream:  # given a name, np.save would add .npy to it
-            np.save(stream, vector, allow_pickle=False)
-
-    path.parent.mkdir(exist_ok=True)
-    write_atomically(path, write)

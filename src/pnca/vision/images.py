@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError, MissingExtraError
+from pnca.exceptions import CorruptDataError, InvalidInputError, MissingExtraError
+from pnca.files import open_to_read
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -127,17 +128,13 @@ def read_image(path: str | Path, preprocessing: Preprocessing = IMAGENET_CROP) -
 
 def read_bytes(path: str | Path) -> bytes:
     """Read a whole file; an error names it."""
-    try:
-        return Path(path).read_bytes()
-    except FileNotFoundError as error:
-        raise MissingDataError(f"There is no image {path}.") from error
-    except OSError as error:
-        raise InvalidInputError(f"The image {path} cannot be opened ({error.strerror}).") from error
+    with open_to_read(path, "image") as file:
+        return file.read()
 
 
 def prepare_image(content: bytes, preprocessing: Preprocessing, *, path: str | Path) -> NDArray[np.uint8]:
     """Decode the bytes of an image file to uint8 of shape (size, size, 3); ``path`` is named in errors."""
-    image = _resize(_decode(content, path), preprocessing)
+    image = _resize(_decode(content, path), preprocessing, path)
     if preprocessing.equalise:
         from PIL import ImageOps
 
@@ -157,10 +154,16 @@ def _decode(content: bytes, path: str | Path) -> Image.Image:
         raise CorruptDataError(f"The image {path} is empty (0 bytes).")
     try:
         with Image.open(io.BytesIO(content)) as image:
+            # Pillow itself refuses twice its limit, and up to that only warns.
+            if not _is_within_limit(image.size):
+                raise Image.DecompressionBombError(f"it is {image.width:,} by {image.height:,}")
             image.load()  # the decoding; open reads the header alone
             upright = ImageOps.exif_transpose(image)
-    except Image.DecompressionBombError as error:
-        raise InvalidInputError(f"The image {path} has too many pixels: {error}") from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise InvalidInputError(
+            f"The image {path} has too many pixels ({error}): make it smaller, or raise "
+            "PIL.Image.MAX_IMAGE_PIXELS if you trust it."
+        ) from error
     except MemoryError:
         raise
     except Exception as error:  # on damaged files Pillow's formats raise whatever their parsing runs into
@@ -168,6 +171,13 @@ def _decode(content: bytes, path: str | Path) -> Image.Image:
             f"The image {path} cannot be read: it is truncated or not an image ({error})."
         ) from error
     return _to_8_bits(upright, path)
+
+
+def _is_within_limit(size: tuple[int, int]) -> bool:
+    """Whether an image of this width and height has no more pixels than Pillow's limit, if there is one."""
+    from PIL import Image
+
+    return Image.MAX_IMAGE_PIXELS is None or size[0] * size[1] <= Image.MAX_IMAGE_PIXELS
 
 
 def _to_8_bits(image: Image.Image, path: str | Path) -> Image.Image:
@@ -203,7 +213,7 @@ def _stretch(values: NDArray[np.generic], path: str | Path) -> NDArray[np.uint8]
     return stretched
 
 
-def _resize(image: Image.Image, preprocessing: Preprocessing) -> Image.Image:
+def _resize(image: Image.Image, preprocessing: Preprocessing, path: str | Path) -> Image.Image:
     """Bring the short side, or both, to the wanted length."""
     from PIL import Image
 
@@ -215,4 +225,9 @@ def _resize(image: Image.Image, preprocessing: Preprocessing) -> Image.Image:
         sides = (round(image.width * length / short), round(image.height * length / short))
     if sides == image.size:
         return image
+    if not _is_within_limit(sides):  # of one pixel by many thousand
+        raise InvalidInputError(
+            f"The image {path} is too narrow: it is {image.width:,} by {image.height:,} pixels, and with its "
+            f"short side at {length} it would have too many. Crop it, or use mode='squash'."
+        )
     return image.resize(sides, Image.Resampling[preprocessing.interpolation.upper()])

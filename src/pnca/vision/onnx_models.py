@@ -1,7 +1,6 @@
 """ONNX files as backbones."""
 
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,9 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError
+from pnca.exceptions import CorruptDataError, InvalidInputError
 from pnca.vision.base import check_images, first_line, require
 from pnca.vision.images import Preprocessing, check_choice
+from pnca.vision.onnx_files import network_digest
 
 Scale = Literal["0-255", "0-1", "imagenet"]
 
@@ -20,6 +20,8 @@ _IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
 _IMAGENET_STD = np.array([0.229, 0.224, 0.225], dtype=np.float32)
 # Side for a network that takes images of any size: most were trained at this one.
 _USUAL_SIZE = 224
+# In a batch: 1 GiB, for a network that states other lengths than it can have been trained with.
+_MAX_NUMBERS = 1 << 28
 # ITU-R 601, by which Pillow too makes colours grey.
 _LUMINANCE = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
@@ -61,10 +63,12 @@ class OnnxBackbone:
 def load_onnx(path: Path, scale: Scale) -> OnnxBackbone:
     """Load an ONNX file; see :func:`load_backbone`."""
     check_choice("scale", scale, Scale)
-    if not path.is_file():
-        raise MissingDataError(f"There is no network {path}.")
+    digest = network_digest(path)  # before it is opened, so that weights outside its folder are not read
     session = _open_session(path)
-    signature = _read_signature(session, path)
+    try:
+        signature = _read_signature(session, path)
+    except UnicodeDecodeError as error:  # the runtime does not look into the names of inputs and dimensions
+        raise CorruptDataError(f"{path} is damaged: it has a name that is not text.") from error
     if scale == "imagenet" and signature.n_channels == 1:
         raise InvalidInputError(f"{path} takes grey images; scale 'imagenet' is for colours.")
     size = signature.size or _USUAL_SIZE
@@ -72,7 +76,7 @@ def load_onnx(path: Path, scale: Scale) -> OnnxBackbone:
     trial = _run(session, np.zeros((1, signature.n_channels, size, size), np.float32), signature, str(path))
     return OnnxBackbone(
         name=path.name,
-        key=f"onnx {_hash_onnx(path)} scale {scale}",
+        key=f"onnx {digest} scale {scale}",
         n_features=trial.shape[1],
         preprocessing=Preprocessing(size=size),
         session=session,
@@ -86,7 +90,8 @@ def _open_session(path: Path) -> Any:  # noqa: ANN401
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors only: what it warns of, such as an unused tensor, is harmless
+    # Nothing that it can go on after: warnings, as of an unused tensor, are harmless, and errors are raised.
+    options.log_severity_level = 4
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # one class for each status of the runtime, without a common base
@@ -116,6 +121,12 @@ def _read_signature(session: Any, path: Path) -> _Signature:  # noqa: ANN401
             f"{path} must answer with tensor(float), but its output {features.name!r} is {features.type}."
         )
     batch, n_channels, size, _ = shape
+    n_numbers = (batch or 1) * (n_channels or 3) * (size or _USUAL_SIZE) ** 2
+    if n_numbers > _MAX_NUMBERS:
+        raise InvalidInputError(
+            f"{path} takes {n_numbers:,} numbers at once, in batches of shape {image.shape}; "
+            f"at most {_MAX_NUMBERS:,} are supported."
+        )
     return _Signature(input_name=image.name, batch=batch, n_channels=n_channels or 3, size=size)
 
 
@@ -157,14 +168,3 @@ def _run(
         pieces.append(output if output.ndim == 2 else output.mean(axis=(2, 3)))
     features: NDArray[np.float32] = np.concatenate(pieces)[:n]
     return features
-
-
-def _hash_onnx(path: Path) -> str:
-    """Hash a network together with the external data file that exporters put large weights into."""
-    digest = sha256()
-    for part in (path, Path(f"{path}.data"), Path(f"{path}_data")):
-        if part.is_file():
-            with part.open("rb") as stream:
-                while block := stream.read(1 << 20):
-                    digest.update(block)
-    return digest.hexdigest()

@@ -5,9 +5,7 @@ A file with other content is refused with its name in the error; nothing is down
 
 import hashlib
 import sys
-import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -18,19 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pnca.exceptions import CorruptDataError, MissingDataError
-from pnca.files import cache_folder, make_folder, write_atomically
+from pnca.files import cache_folder, make_folder, open_to_read, write_atomically
 
 #: Takes one line of news for the user.
 Say = Callable[[str], None]
 
 _CHUNK = 1 << 20
 _TIMEOUT = 60.0  # seconds without a byte; a slow server is not a dead one
-
-# What numpy and zipfile raise for a file that is cut short, altered, encrypted or no archive at all.
-_UNREADABLE = (
-    *(OSError, EOFError, ValueError, KeyError, NotImplementedError, RuntimeError),
-    *(zipfile.BadZipFile, zlib.error),
-)
 
 
 def say_on_stderr(message: str) -> None:
@@ -42,7 +34,7 @@ def file_digest(path: Path, algorithm: str = "sha256") -> str:
     """Return the hexadecimal digest of a file, read piece by piece."""
     # Not for security: without this note a machine in FIPS mode refuses MD5.
     digest = hashlib.new(algorithm, usedforsecurity=False)
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
@@ -63,32 +55,6 @@ def check_file(path: Path, *, n_bytes: int | None = None, algorithm: str = "sha2
         raise CorruptDataError(
             f"{path} was altered or is another version: its {algorithm} is {found}, expected {digest}."
         )
-
-
-def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Read these arrays from an npz file, by name; nothing is ever unpickled."""
-    with path.open("rb") as file:  # given a name, numpy would leave a damaged file open
-        try:
-            archive = np.load(file, allow_pickle=False)
-        except _UNREADABLE as error:
-            raise CorruptDataError(
-                f"{path} is not a complete npz file ({error}): delete it and get it again."
-            ) from error
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise CorruptDataError(f"{path} is not an npz file but a single array.")
-        if absent := sorted(set(keys) - set(archive.files)):
-            raise CorruptDataError(f"{path} lacks the arrays {absent}; it holds {sorted(archive.files)}.")
-        return {key: _read_member(archive, key, path) for key in keys}
-
-
-def _read_member(archive: Mapping[str, Any], key: str, path: Path) -> NDArray[Any]:
-    try:
-        array = archive[key]
-    except _UNREADABLE as error:
-        raise CorruptDataError(f"{path}: the array {key!r} cannot be read: {error}") from error
-    if not isinstance(array, np.ndarray):  # numpy returns the bytes of a member that is no array
-        raise CorruptDataError(f"{path}: {key!r} is not an array.")
-    return array
 
 
 def as_bytes_array(array: NDArray[Any], name: str, path: Path | str) -> NDArray[np.uint8]:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError
-from pnca_studies.data._sources import Say, check_file, read_npz, say_on_stderr
+from pnca_studies.arrays import Expected, read_npz
+from pnca_studies.data._sources import Say, check_file, say_on_stderr
 
 Variant = Literal["plain", "equalised"]
 Missing = Literal["error", "skip"]
@@ -59,6 +60,7 @@ _FEATURE_KEYS = (
     *("X_train", "y_train", "y_train_any_covid", "is_xray_train", "patient_train", "id_train"),
     *("X_test", "y_test", "patient_test", "X_test_inconclusive", "X_ood", "group_ood"),
 )
+_MAX_FEATURE_BYTES = 1 << 26  # ten times the largest array
 
 
 # Compared by identity: equality of arrays is not one truth value.
@@ -138,7 +140,7 @@ def load_covid_features(data_dir: str | Path, variant: Variant = "plain") -> Cov
             f"{_ACTUALMED_ADVICE} {_MURA_ADVICE}"
         )
     check_file(path, digest=sha256)
-    arrays = read_npz(path, _FEATURE_KEYS)
+    arrays = read_npz(path, dict.fromkeys(_FEATURE_KEYS, Expected(max_bytes=_MAX_FEATURE_BYTES)))
     return CovidFeatures(
         features=arrays["X_train"].astype(np.float32),
         labels_paper=arrays["y_train"].astype(np.int64),
@@ -281,7 +283,7 @@ def _read_table(path: Path, columns: Sequence[str], advice: str) -> list[dict[st
                 )
             # A row cut short has None for its last columns.
             return [{name: (row[name] or "").strip() for name in columns} for row in reader]
-    except (UnicodeDecodeError, csv.Error) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise CorruptDataError(f"{path} is not a readable CSV file: {error}") from error
 
 

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from pnca.exceptions import CorruptDataError, MissingDataError
 from pnca.files import write_atomically
+from pnca_studies.arrays import Expected, read_npz
 from pnca_studies.data._sources import (
     Say,
     check_array,
     folders_to_search,
     make_cache_folder,
     missing_data,
-    read_npz,
     say_on_stderr,
 )
 
@@ -35,6 +35,11 @@ class _Part:
     idx_name: str
     shape: tuple[int, ...]
     sha256: str
+
+    @property
+    def expected(self) -> Expected:
+        """The array in an npz file, whose numbers may be stored in up to eight bytes each."""
+        return Expected(shape=self.shape, max_bytes=8 * math.prod(self.shape))
 
 
 # Of an mnist.npz whose four arrays, written as idx files, have the MD5 sums known for the uncompressed
@@ -94,7 +99,7 @@ def load_mnist(
     folders = folders_to_search(data_dir, "mnist")
     for folder in folders:
         if (npz := folder / _NPZ_NAME).is_file():
-            return _as_mnist(_verified(read_npz(npz, [part.key for part in _PARTS]), npz))
+            return _as_mnist(_verified(read_npz(npz, {part.key: part.expected for part in _PARTS}), npz))
         for subfolder in _SUBFOLDERS:
             paths = _idx_paths(folder / subfolder)
             if len(paths) == len(_PARTS):

@@ -1,6 +1,7 @@
 """notMNIST: the letters A to J from many fonts, in the format of MNIST."""
 
 import io
+import math
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pnca.exceptions import CorruptDataError, MissingDataError, MissingExtraError
-from pnca.files import write_text
+from pnca.files import open_to_read, write_text
+from pnca_studies.arrays import Expected, read_npz
 from pnca_studies.data import _sources
 from pnca_studies.data._sources import (
     Say,
@@ -21,7 +23,6 @@ from pnca_studies.data._sources import (
     folders_to_search,
     make_cache_folder,
     missing_data,
-    read_npz,
     say_on_stderr,
 )
 from pnca_studies.data.letters import LETTERS
@@ -90,9 +91,13 @@ def load_notmnist(
 
 def _read_npz(path: Path) -> NotMnist:
     """Read and verify the prepared selection."""
-    arrays = read_npz(path, ["x", "y"])
-    images = check_array(arrays["x"], name="x", shape=_NPZ_SHAPE, sha256=_NPZ_DIGESTS["x"], path=path)
-    labels = check_array(arrays["y"], name="y", shape=_NPZ_SHAPE[:1], sha256=_NPZ_DIGESTS["y"], path=path)
+    shapes = {"x": _NPZ_SHAPE, "y": _NPZ_SHAPE[:1]}
+    # The same numbers may be stored in up to eight bytes each.
+    arrays = read_npz(path, {k: Expected(shape=s, max_bytes=8 * math.prod(s)) for k, s in shapes.items()})
+    images, labels = (
+        check_array(arrays[key], name=key, shape=shape, sha256=_NPZ_DIGESTS[key], path=path)
+        for key, shape in shapes.items()
+    )
     return NotMnist(images=images, labels=labels.astype(np.int64))
 
 
@@ -101,7 +106,8 @@ def _read_archive(path: Path) -> NotMnist:
     _require_pillow()
     check_file(path, n_bytes=_ARCHIVE_BYTES, algorithm="md5", digest=_ARCHIVE_MD5)
     if (record := _record_of(path)).is_file():
-        check_file(path, digest=record.read_text(encoding="utf-8").partition(" ")[0])
+        with open_to_read(record) as file:  # a digest and a name; what else a damaged one holds is no digest
+            check_file(path, digest=file.read(1000).decode("ascii", "replace").partition(" ")[0])
     files = dict(_members(path))
     if len(files) != _ARCHIVE_IMAGES:
         raise CorruptDataError(f"{path} holds {len(files):,} images, expected {_ARCHIVE_IMAGES:,}.")
@@ -158,7 +164,11 @@ def _decode(content: bytes) -> NDArray[np.uint8] | None:
             if image.mode != "L" or image.size != (_SIDE, _SIDE):
                 return None
             return np.array(image, dtype=np.uint8)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+    # Pillow warns of a large image and refuses a larger one; where warnings are errors, both are raised.
+    except (
+        *(OSError, SyntaxError, ValueError),
+        *(Image.DecompressionBombError, Image.DecompressionBombWarning),
+    ):
         return None
 
 

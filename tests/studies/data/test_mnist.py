@@ -143,7 +143,9 @@ def test_load_mnist__damaged_npz(arrays, folder):
     with pytest.raises(CorruptDataError, match=r"mnist\.npz lacks the arrays \['x_test'"):
         load_mnist(folder)
     np.savez(path, **{**arrays, "y_test": np.array([1, "2", None], dtype=object)})
-    with pytest.raises(CorruptDataError, match=r"mnist\.npz: the array 'y_test' cannot be read"):
+    with pytest.raises(
+        CorruptDataError, match=r"mnist\.npz: the header of the array 'y_test' is .* not of num"
+    ):
         load_mnist(folder)
 
 

@@ -113,7 +113,9 @@ def test_load_notmnist__damaged_npz(prepared, folder):
     with pytest.raises(CorruptDataError, match=r"notmnist\.npz lacks the arrays \['y'\]"):
         load_notmnist(folder)
     np.savez(path, x=prepared["x"], y=np.array([None] * 20))
-    with pytest.raises(CorruptDataError, match=r"notmnist\.npz: the array 'y' cannot be read"):
+    with pytest.raises(
+        CorruptDataError, match=r"notmnist\.npz: the header of the array 'y' is .* not of num"
+    ):
         load_notmnist(folder)
 
 

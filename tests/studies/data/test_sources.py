@@ -1,8 +1,6 @@
 import hashlib
 import io
-import os
 import socket
-import zipfile
 
 import numpy as np
 import pytest
@@ -18,18 +16,10 @@ from pnca_studies.data._sources import (
     file_digest,
     folders_to_search,
     make_cache_folder,
-    read_npz,
 )
 
 CONTENT = bytes(range(256)) * 40
 MD5 = hashlib.md5(CONTENT).hexdigest()
-
-
-@pytest.fixture
-def npz(tmp_path):
-    path = tmp_path / "some.npz"
-    np.savez_compressed(path, a=np.arange(12).reshape(3, 4), b=np.array(["x", "yz"]))
-    return path
 
 
 @pytest.fixture
@@ -90,67 +80,6 @@ def test_as_bytes_array__keeps_whole_numbers_and_refuses_what_would_change():
     for value in (256, -1, 1.5, np.nan, "1", True):
         with pytest.raises(CorruptDataError, match="file: 'y' must hold whole numbers"):
             as_bytes_array(np.array([value]), "y", "file")
-
-
-def test_read_npz__returns_the_named_arrays(npz):
-    arrays = read_npz(npz, ["a", "b"])
-    np.testing.assert_array_equal(arrays["a"], np.arange(12).reshape(3, 4))
-    np.testing.assert_array_equal(arrays["b"], ["x", "yz"])
-    assert list(read_npz(npz, ["b"])) == ["b"]
-
-
-def test_read_npz__names_the_missing_array(npz):
-    with pytest.raises(CorruptDataError, match=r"some.npz lacks the arrays \['c'\]; it holds \['a', 'b'\]"):
-        read_npz(npz, ["a", "c"])
-
-
-def test_read_npz__truncated_anywhere_names_the_file(npz):
-    content = npz.read_bytes()
-    for length in range(len(content)):
-        npz.write_bytes(content[:length])
-        with pytest.raises(CorruptDataError, match=r"some\.npz"):
-            read_npz(npz, ["a", "b"])
-
-
-def test_read_npz__one_flipped_byte_is_an_error_or_without_effect(npz):
-    # Some bytes of a zip file, such as its dates, carry nothing: then the arrays must be right.
-    content = npz.read_bytes()
-    messages = []
-    for position in range(len(content)):
-        npz.write_bytes(content[:position] + bytes([content[position] ^ 0xFF]) + content[position + 1 :])
-        try:
-            arrays = read_npz(npz, ["a", "b"])
-        except CorruptDataError as error:
-            messages.append(str(error))
-        else:
-            np.testing.assert_array_equal(arrays["a"], np.arange(12).reshape(3, 4))
-    assert len(messages) > len(content) / 2
-    assert all("some.npz" in message for message in messages)
-
-
-def test_read_npz__never_unpickles(tmp_path):
-    class Payload:
-        def __reduce__(self):
-            return os.mkdir, (str(tmp_path / "unpickled"),)
-
-    np.savez(tmp_path / "objects.npz", a=np.array([Payload()], dtype=object))
-    with pytest.raises(CorruptDataError, match=r"objects.npz: the array 'a' cannot be read"):
-        read_npz(tmp_path / "objects.npz", ["a"])
-    (tmp_path / "pickle.npz").write_bytes(b"\x80\x04N.")
-    with pytest.raises(CorruptDataError, match=r"pickle\.npz"):
-        read_npz(tmp_path / "pickle.npz", ["a"])
-    assert not (tmp_path / "unpickled").exists()
-
-
-def test_read_npz__refuses_a_single_array_and_a_foreign_archive(tmp_path):
-    with (tmp_path / "single.npz").open("wb") as file:
-        np.save(file, np.zeros(3))
-    with pytest.raises(CorruptDataError, match=r"single.npz is not an npz file but a single array"):
-        read_npz(tmp_path / "single.npz", ["a"])
-    with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
-        archive.writestr("a.npy", "not an array")
-    with pytest.raises(CorruptDataError, match=r"text\.npz: 'a' is not an array"):
-        read_npz(tmp_path / "text.npz", ["a"])
 
 
 def test_folders_to_search__callers_folder_first(tmp_path, monkeypatch):
