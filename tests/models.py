@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from pnca import BNNClassifier, DNNClassifier, EnsembleClassifier, NCAClassifier, PNCAClassifier
+from pnca.estimators import base
 from pnca.estimators.base import check_examples
 from pnca.models import neighbours, plan
 from pnca.models.plan import Options
@@ -84,9 +85,9 @@ def options_of(model):
 
 
 def planned(model, X, y, groups=None):
-    """The plan of a fit of this model."""
+    """The plan of a fit of this model, its examples in the order of X."""
     options = options_of(model)
-    examples = check_examples(clone(model), options, X, y, groups)
+    examples = check_examples(clone(model), options, X, y, groups).as_given()
     return model._plan(options, examples, np.random.RandomState(0), None)
 
 
@@ -126,7 +127,10 @@ def assert_blind_to_fold(objective, particles, held_out, other_labels, tolerance
 
 
 def watched_fit(model, X, y, folds=None, **others):
-    """Fit a model, on given folds if any; the snapshots it chose from, and what it asked of them."""
+    """Fit a model, on given folds if any; the snapshots it chose from, and what it asked of them.
+
+    The examples stay in the order of X.
+    """
     asked, original = [], neighbours.choose
 
     def spy(*args):
@@ -135,6 +139,7 @@ def watched_fit(model, X, y, folds=None, **others):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(neighbours, "choose", spy)
+        patch.setattr(base, "row_order", lambda inputs, *others: np.arange(len(inputs)))
         if folds is not None:
             patch.setattr(plan, "assign_folds", lambda *args: folds)
         model.fit(X, y, **others)

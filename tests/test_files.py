@@ -90,7 +90,8 @@ def test_own_folder__belongs_to_one_block_at_a_time(tmp_path):
 
 
 def test_own_folder__is_freed_by_the_death_of_its_process(tmp_path):
-    code = f"import os, pathlib; from pnca.files import own_folder\nwith own_folder(pathlib.Path({str(tmp_path)!r})):\n os._exit(9)"
+    code = "import os, pathlib; from pnca.files import own_folder\n"
+    code += f"with own_folder(pathlib.Path({str(tmp_path)!r})):\n os._exit(9)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     with own_folder(tmp_path):
         pass

@@ -7,7 +7,18 @@ import pytest
 import torch
 
 import reference
-from models import assert_blind_to_fold, digits, draw, gradients, make, noisy, objective, planned, watched_fit
+from models import (
+    assert_blind_to_fold,
+    digits,
+    draw,
+    gradients,
+    make,
+    noisy,
+    objective,
+    options_of,
+    planned,
+    watched_fit,
+)
 from pnca.maths.inputs import InputFactor
 from pnca.maths.neighbours import LOG_ZERO
 from pnca.models import kernels, neighbours, plan
@@ -321,14 +332,17 @@ def test_novelty__of_many_examples_a_sample_is_held_out_and_the_others_are_anywa
     assert question.novelty.plane.directions.shape[1] == 4
 
 
-def test_novelty__without_folds_a_group_is_held_out_as_a_whole():
-    X, y = noisy()
-    examples = planned(make("PNCA", n_folds=None), X, y, groups=np.arange(40) // 4).examples
-    folds = plan._novelty_folds(examples)
-    assert set(folds) == set(range(5))
-    assert all(len(set(folds[examples.groups == group])) == 1 for group in range(10))
-    assert set(plan._novelty_folds(examples._replace(groups=np.arange(40) // 20))) == {0, 1}
-    assert set(plan._novelty_folds(examples._replace(groups=None))) == set(range(5))
+def test_novelty__without_folds_a_group_is_held_out_as_a_whole(monkeypatch):
+    found = []
+    fit = lambda inputs, rows, folds: found.append(folds) or (None, None)  # noqa: E731
+    monkeypatch.setattr(plan.Novelty, "fit", fit)
+    examples = planned(make("PNCA", n_folds=None), *noisy()).examples
+    for n_per_group, n_folds in ((1, 5), (4, 5), (20, 2)):
+        groups = np.arange(40) // n_per_group
+        plan.make_novelty(options_of(make("PNCA")), examples._replace(groups=groups), None)
+        folds = found[-1].numpy()
+        assert set(folds) == set(range(n_folds))
+        assert all(len(set(folds[groups == group])) == 1 for group in groups)
 
 
 def test_input_factor__of_many_examples_is_measured_on_some(monkeypatch):

@@ -362,9 +362,10 @@ def test_plan__has_particles_of_all_models_and_scaled_examples(name):
     n_models = getattr(getattr(plan.objective, "models", None), "n_total", 3)
     assert len(plan.particles) == n_models
     assert plan.schedule.max_epochs == 30
-    if plan.scaler is None:
-        assert np.array_equal(plan.examples.inputs, X)
+    examples = plan.examples
+    if examples.scaler is None:
+        assert np.array_equal(examples.inputs, X)
     else:
-        scaled = plan.scaler.apply(torch.from_numpy(X).double()).float()
-        assert np.array_equal(plan.examples.inputs, scaled.numpy())
+        assert np.array_equal(examples.inputs, examples.scaler.apply(torch.from_numpy(X)).numpy())
+    assert np.array_equal(examples.labels, y)
     assert len(plan.wrappers) == (name in ("PNCA", "PNCA cross"))  # snapshots, where folds choose

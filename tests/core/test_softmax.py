@@ -96,7 +96,7 @@ def test_plan__nothing_is_chosen_and_nothing_scaled(name, n_particles):
     X, y = noisy()
     plan = planned(make(name), X, y)
     trained = train(plan.objective, plan.particles, plan.schedule, np.random.RandomState(0))
-    assert plan.scaler is None
+    assert plan.examples.scaler is None
     assert plan.choose(trained) is None
     fitted = plan.finish(trained, None)
     assert isinstance(fitted.reader, SoftmaxReader)

@@ -1,6 +1,7 @@
 """The scale of the inputs, and the weight of the distances between them."""
 
 import numpy as np
+import pytest
 
 from models import make
 
@@ -41,7 +42,9 @@ def test_scaling__of_many_examples_does_not_depend_on_their_order():
 
 def test_scaling__of_images_has_one_spread_even_if_their_columns_differ():
     X, y = table(n=40)  # as a table it would get a spread for each column
-    assert np.unique(make("PNCA", max_epochs=1).fit(X[:, None, :], y).input_spread_).size == 1
+    with pytest.warns(UserWarning, match="become equal"):
+        model = make("PNCA", max_epochs=1).fit(X[:, None, :], y)
+    assert np.unique(model.input_spread_).size == 1
 
 
 def test_scaling__unit_of_the_inputs_does_not_matter(noisy):
@@ -68,3 +71,55 @@ def test_auto__input_weight_follows_from_the_distances_alone(noisy):
     first, second = (make("PNCA", max_epochs=1).fit(X, labels) for labels in (y, np.roll(y, 7) * 3))
     assert first.input_weight_ == second.input_weight_ > 0
     assert make("PNCA", max_epochs=1, input_weight=0.7).fit(X, y).input_weight_ == 0.7
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e8, 1e9, -1e12])
+def test_offset__of_columns_costs_nothing(noisy, offset):
+    X, y = noisy
+    X = np.round(X.astype(np.float64) * 1024) / 1024  # so that the sum is exact
+    expected, model = make("PNCA").fit(X, y), make("PNCA").fit(X + offset, y)
+    np.testing.assert_allclose(model.predict_proba(X + offset), expected.predict_proba(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-30, 1e30])
+def test_unit__however_small_or_large_is_scaled_away(noisy, unit):
+    X, y = noisy
+    expected, model = make("PNCA").fit(X, y), make("PNCA").fit(unit * X.astype(np.float64), y)
+    found = model.predict_proba(unit * X.astype(np.float64))
+    np.testing.assert_allclose(found, expected.predict_proba(X), atol=0.01)
+
+
+def test_query__beyond_all_scaled_numbers_gets_the_class_shares(noisy):
+    X, y = noisy
+    model = make("PNCA").fit(1e-300 * X.astype(np.float64), y)
+    np.testing.assert_allclose(model.predict_proba(np.full((1, X.shape[1]), 3e38)), [model.class_prior_])
+
+
+def with_offset(n=40):
+    rng = np.random.RandomState(0)
+    return np.stack([rng.normal(size=n), 1e9 + np.arange(n)], axis=1), np.arange(n) % 2
+
+
+def test_values_that_merge__are_named_where_nothing_is_scaled():
+    X, y = with_offset()
+    for name, parameters in (("DNN", {}), ("PNCA", {"scaling": None})):
+        with pytest.warns(
+            UserWarning, match=r"\(1; the first is column 0\).*subtract large offsets"
+        ) as caught:
+            make(name, max_epochs=1, **parameters).fit(X, y)
+        assert caught[0].filename == __file__
+
+
+def test_values_that_merge__are_named_beside_an_outlier():
+    X, y = with_offset()
+    X[0, 0] = 1e12
+    with pytest.warns(UserWarning, match=r"\(0; the first is column 0\).*tame outliers"):
+        make("PNCA", max_epochs=1, scaling="columns").fit(X, y)
+
+
+def test_values_that_stay_apart__are_not_warned_of(noisy):
+    X, y = with_offset()
+    make("PNCA", max_epochs=1, scaling="columns").fit(X, y)  # pytest makes an error of a warning
+    rng = np.random.RandomState(0)
+    many = rng.uniform(size=(3000, 2))
+    make("DNN", max_epochs=1).fit(many, np.arange(3000) % 2)

@@ -11,9 +11,12 @@ from pnca.maths.inputs import (
     Novelty,
     Plane,
     Scaler,
+    column_scale,
+    common_scale,
     held_out_log_residuals,
     log_familiarity,
     log_residuals,
+    merged_columns,
     novelty_depth,
     plane_through,
     typical_log_residual,
@@ -33,9 +36,52 @@ def test_scaler__centres_and_divides():
     scaler = Scaler(torch.tensor([1.0, -2.0]).double(), torch.tensor([2.0, 0.5]).double())
     found = scaler.apply(torch.tensor([[1.0, -2.0], [3.0, -1.5]]))
     assert found.tolist() == [[0, 0], [1, 1]]
-    assert found.dtype == torch.float32  # that of the inputs
+    assert found.dtype == torch.float32
     with pytest.raises(FrozenInstanceError):
         scaler.centre = None
+
+
+def test_scaler__keeps_the_digits_beside_an_offset():
+    inputs = 1e12 + torch.arange(8).double()[:, None]
+    found = Scaler(*column_scale(inputs)).apply(inputs)
+    expected = (torch.arange(8).double() - 3.5) / (3 * torch.arange(8).double().std(correction=0))
+    torch.testing.assert_close(found[:, 0], expected.float())
+
+
+def test_scaler__what_is_beyond_all_numbers_is_finite():
+    scaler = Scaler(torch.zeros(1).double(), torch.tensor([1e-300], dtype=torch.float64))
+    found = scaler.apply(torch.tensor([[3e38], [-3e38], [1e-300]], dtype=torch.float64))
+    assert found.square().isfinite().all()
+    assert found[0] == -found[1] > 1e6
+    assert found[2] == 1
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-160, 1.0, 1e38])
+def test_scales__do_not_depend_on_the_unit(unit):
+    x = inputs().double()
+    for scale in (column_scale, common_scale):
+        expected, found = Scaler(*scale(x)).apply(x), Scaler(*scale(unit * x)).apply(unit * x)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_scales__of_constant_columns_are_one():
+    x = torch.full((9, 2), 0.3, dtype=torch.float64)
+    x[0] += 1e-16  # rounding
+    for scale in (column_scale, common_scale):
+        assert scale(x)[1].tolist() == [1, 1]
+
+
+# Values that merge
+
+
+def test_merged_columns__are_those_that_lose_a_tenth_of_their_values():
+    x = torch.arange(100).double()[:, None].repeat(1, 3)
+    rounded = x.clone()
+    rounded[:10, 1] = 0  # 91 of 100 are left
+    rounded[:12, 2] = 0  # 89
+    assert merged_columns(x, rounded) == [2]
+    assert merged_columns(x[:, :0], rounded[:, :0]) == []
+    assert merged_columns(x.new_zeros(5, 2), x.new_zeros(5, 2)) == []
 
 
 # Input factor

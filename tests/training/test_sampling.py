@@ -4,7 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pnca.exceptions import InvalidInputError
-from pnca.training.sampling import FoldModels, assign_folds, partnered_batches, shuffled_batches, spread_rows
+from pnca.training.sampling import (
+    FoldModels,
+    assign_folds,
+    partnered_batches,
+    row_order,
+    shuffled_batches,
+    spread_rows,
+)
 
 
 def within_one(counts):
@@ -54,6 +61,22 @@ def test_partnered_batches__too_small_for_the_classes_says_what_to_use():
 
 
 # Rows at random
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_row_order__is_that_of_lexsort(dtype):
+    rng = np.random.RandomState(0)
+    for scale in (1.0, 1e-30, 1e30):
+        X = (scale * np.round(rng.normal(size=(300, 2, 2)), 1)).astype(dtype)
+        labels = rng.randint(-2, 3, size=300)
+        columns = [labels, *X.reshape(300, 4).T[::-1]]
+        assert np.array_equal(row_order(X, labels), np.lexsort(columns))
+        assert np.array_equal(row_order(np.asfortranarray(X), labels), np.lexsort(columns))
+
+
+def test_row_order__has_one_zero_and_keeps_equal_rows_as_they_are():
+    assert row_order(np.array([0.0, -0.0, 0.0, -1.0])).tolist() == [3, 0, 1, 2]
+    assert row_order(np.zeros((3, 2)), np.array([1, 0, 1])).tolist() == [1, 0, 2]
 
 
 @pytest.mark.parametrize(("n", "n_picked"), [(10, 4), (4, 10), (5, 5)])

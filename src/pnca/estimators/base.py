@@ -22,14 +22,21 @@ from torch import Tensor
 from pnca.estimators._compat import Interval, StrOptions, fit_context
 from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import Fitted, FloatArray, attributes_of
-from pnca.models.plan import Examples, Options, Plan
+from pnca.models.plan import Options, Plan, scaled
 from pnca.models.selection import Choice
 from pnca.training.loop import History, Trained, surroundings, train
+from pnca.training.sampling import Examples, numbered_groups, row_order
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pnca.training.shards import ProcessShards
+
+
+#: Numbers in X up to which the examples are brought into an order of their own; more are left where they are.
+_MOST_SORTED = 2**28
+#: Inputs (n, ...) in float32 or float64.
+Inputs = NDArray[np.floating[Any]]
 
 
 class Uncertainty(NamedTuple):
@@ -237,8 +244,8 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
             found["augmentation_"] = tuple(strengths[kind] for kind in choice.kinds)
         self.__dict__.update(found)
 
-    def _check_inputs(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Validate X for prediction; float32 like the training data, whatever it was stored as."""
+    def _check_inputs(self, X: ArrayLike) -> Inputs:
+        """Validate X for prediction."""
         check_is_fitted(self)
         self._check_shape(tuple(getattr(X, "shape", ()))[1:])  # first: scikit-learn would speak of columns
         inputs = _validate(self, X, reset=False)
@@ -286,15 +293,21 @@ def check_examples(
     if any(options.strengths(shape)) or (len(shape) > 1 and options.module is None):
         options.image(shape)  # an input that is no image is refused here
     weights = _class_weights(options, classes, targets)
-    return Examples(
-        inputs=_rows(inputs, is_flat=options.module is None),
-        labels=labels.astype(np.int64),
+    inputs, labels = _rows(inputs, is_flat=options.module is None), labels.astype(np.int64)
+    numbers = None if groups is None else numbered_groups(groups, n)
+    examples = Examples(
+        inputs=inputs,
+        labels=labels,
         classes=classes,
         # Weights are relative: with a mean of one, learning_rate and background keep their meaning.
         class_weight=weights * n / weights[labels].sum(),
         input_shape=shape,
-        groups=None if groups is None else _numbered(groups, n),
+        groups=numbers,
     )
+    if inputs.size <= _MOST_SORTED:
+        # The rounding of sums and the dealing of folds go by the order of the examples: make it their own.
+        examples = examples.at(row_order(inputs, labels, *([] if numbers is None else [numbers])))
+    return scaled(options, examples)
 
 
 def _class_weights(options: Options, classes: NDArray[Any], targets: NDArray[Any]) -> FloatArray:
@@ -313,7 +326,7 @@ def _identity(model: str, options: Options, plan: Plan) -> Mapping[str, str]:
     """What makes a fit this one, by name: data, parameters and where the particles begin."""
     from pnca.training.fingerprints import fit_fingerprints
 
-    examples, scaler = plan.examples, plan.scaler
+    examples, scaler = plan.examples, plan.examples.scaler
     return fit_fingerprints(
         model,
         vars(options),
@@ -340,14 +353,22 @@ def _warn_unless_learnt(history: History) -> None:
 
 
 def _validate(estimator: ParticleClassifier, *arrays: ArrayLike, reset: bool) -> Any:  # noqa: ANN401
-    """Let scikit-learn check X (and y) and convert X to float32; a torch tensor may be on any device."""
+    """Let scikit-learn check X (and y); a torch tensor may be on any device.
+
+    X becomes float64, or float32 where that holds all its numbers.
+    """
     here = tuple(_as_numpy(a) if isinstance(a, Tensor) else a for a in arrays)
     # numpy would turn dates into numbers, and a missing date into one too.
     kinds = getattr(here[0], "dtypes", [getattr(here[0], "dtype", None)])  # of a table, or of an array
     if any(getattr(kind, "kind", "") in ("m", "M") for kind in kinds):
         raise InvalidInputError("X holds dates or durations: convert them to numbers, such as days, first.")
-    with np.errstate(over="ignore"):  # too large for float32: the check that follows says so
-        return validate_data(estimator, *here, reset=reset, dtype=np.float32, allow_nd=True)
+    is_single = all(isinstance(kind, np.dtype) and np.can_cast(kind, np.float32) for kind in kinds)
+    dtype = np.float32 if is_single else np.float64
+    found = validate_data(estimator, *here, reset=reset, dtype=dtype, allow_nd=True)
+    inputs = found[0] if reset else found
+    if inputs.size and max(inputs.max(), -inputs.min()) > np.finfo(np.float32).max:
+        raise InvalidInputError("Input X contains a value too large for dtype('float32').")
+    return found
 
 
 def _as_numpy(tensor: Tensor) -> NDArray[Any]:
@@ -355,31 +376,7 @@ def _as_numpy(tensor: Tensor) -> NDArray[Any]:
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
 
 
-def _rows(inputs: NDArray[np.float32], *, is_flat: bool) -> NDArray[np.float32]:
+def _rows(inputs: Inputs, *, is_flat: bool) -> Inputs:
     """Images as rows of numbers, unless a user's module takes them as they are."""
     rows = inputs.reshape(len(inputs), -1) if is_flat else inputs
     return np.require(rows, requirements=["C", "W"])  # torch warns of read-only memory
-
-
-def _numbered(groups: ArrayLike, n: int) -> NDArray[np.int64]:
-    """Number the groups, whatever they are called."""
-    names = np.asarray(groups)
-    if names.ndim != 1:
-        raise InvalidInputError(f"groups must have one entry an example; its shape is {names.shape}.")
-    if len(names) != n:
-        raise InvalidInputError(f"groups has {len(names)} entries, but there are {n} examples.")
-    missing = [row for row, name in enumerate(names.tolist()) if _is_missing(name)]
-    if missing:
-        raise InvalidInputError(
-            f"groups is missing for {len(missing)} examples, the first in row {missing[0]}: name the group "
-            "of each example; one that belongs to no other is a group of its own."
-        )
-    numbers: NDArray[np.int64] = np.unique(names, return_inverse=True)[1].astype(np.int64)
-    return numbers
-
-
-def _is_missing(name: Any) -> bool:  # noqa: ANN401
-    try:
-        return name is None or bool(name != name)  # NaN and NaT do not equal themselves
-    except TypeError:  # pandas' NA will not say
-        return True

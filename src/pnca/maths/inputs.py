@@ -14,6 +14,10 @@ from pnca.maths.neighbours import class_log_masses, leave_one_out, log_class_pro
 
 #: Standard deviation of scaled inputs: almost all numbers lie between -1 and 1, like grey values.
 UNIT = 1 / 3
+#: Scaled inputs beyond are equally far away; their squares are still numbers in float32.
+_FARTHEST = 1e15
+#: Share of the distinct values of a column that must stay distinct when they are rounded to float32.
+_DISTINCT = 0.9
 #: Inverse widths of the kernel that :func:`neighbour_loss` tries, relative to the neighbour scale.
 _WEIGHTS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 #: Share of the variance that the principal directions carry. Residuals are what is left.
@@ -35,8 +39,9 @@ class Scaler:
     spread: Tensor  # (p,), float64
 
     def apply(self, inputs: Tensor) -> Tensor:
-        """Scale inputs (n, p): (n, p)."""
-        return (inputs - self.centre.to(inputs)) / self.spread.to(inputs)
+        """Scale inputs (n, p) in float64, where a large offset costs no digits: (n, p), float32."""
+        centred = inputs.double() - self.centre.to(inputs.device)
+        return (centred / self.spread.to(inputs.device)).clamp(-_FARTHEST, _FARTHEST).float()
 
 
 def column_scale(inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -47,7 +52,10 @@ def column_scale(inputs: Tensor) -> tuple[Tensor, Tensor]:
     >>> column_scale(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
     (tensor([1., 5.]), tensor([3., 1.]))
     """
-    centre, spread = inputs.mean(dim=0), inputs.std(dim=0, correction=0)
+    centre = inputs.mean(dim=0)
+    deviations = inputs - centre
+    width = deviations.abs().amax(dim=0)
+    spread = width * (deviations / width).square().mean(dim=0).sqrt()  # squares of tiny numbers are zero
     # Rounding can leave a constant column a spread of its own.
     noise = 8 * torch.finfo(inputs.dtype).eps * inputs.abs().amax(dim=0)
     return centre, torch.where(spread > noise, spread / UNIT, 1.0)
@@ -66,10 +74,23 @@ def common_scale(inputs: Tensor, *, same_centre: bool = False) -> tuple[Tensor, 
     is_sparse = (inputs == 0).double().mean() > 0.5
     centre = inputs.mean().expand(inputs.shape[1]) if same_centre else inputs.mean(dim=0)
     centre = torch.zeros_like(centre) if is_sparse else centre
-    spread = (inputs - centre).square().mean().sqrt()
+    deviations = inputs - centre
+    width = deviations.abs().max()
+    spread = width * (deviations / width).square().mean().sqrt()
     noise = 8 * torch.finfo(inputs.dtype).eps * inputs.abs().amax()
     spread = torch.where(spread > noise, spread / UNIT, 1.0)
     return centre, spread.expand(inputs.shape[1])
+
+
+def merged_columns(inputs: Tensor, rounded: Tensor) -> list[int]:
+    """Columns of inputs (n, p) of which rounding (n, p) leaves fewer than nine in ten distinct values.
+
+    >>> inputs = torch.tensor([[0.0, 1e9], [1.0, 1e9 + 1], [2.0, 1e9 + 2]], dtype=torch.float64)
+    >>> merged_columns(inputs, inputs.float())
+    [1]
+    """
+    before, after = (1 + (part.sort(dim=0).values.diff(dim=0) > 0).sum(dim=0) for part in (inputs, rounded))
+    return (after < _DISTINCT * before).nonzero().flatten().tolist()
 
 
 def neighbour_loss(

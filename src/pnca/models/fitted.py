@@ -84,14 +84,14 @@ class Fitted:
     scaler: Scaler | None  # what is done to inputs first
     reader: Any  # how outputs become probabilities: a Reader
 
-    def log_probabilities(self, inputs: NDArray[np.float32], device: str) -> FloatArray:
+    def log_probabilities(self, inputs: NDArray[np.floating[Any]], device: str) -> FloatArray:
         """Log class probabilities (n, c) of inputs (n, ...), averaged over the members."""
         log_probabilities = self.reader.log_probabilities
         mean = self.over(inputs, device, lambda z, x: log_mean(log_probabilities(z, x)).cpu())
         # Normalised once more in float64, so that rows sum to one whatever the network's precision.
         return mean.double().log_softmax(dim=1).numpy()
 
-    def entropy(self, inputs: NDArray[np.float32], device: str) -> tuple[FloatArray, ...]:
+    def entropy(self, inputs: NDArray[np.floating[Any]], device: str) -> tuple[FloatArray, ...]:
         """Total, aleatoric and epistemic entropy (n,) of the predictions."""
         log_probabilities = self.reader.log_probabilities
 
@@ -100,19 +100,19 @@ class Fitted:
 
         return tuple(part.numpy() for part in self.over(inputs, device, split).cpu().unbind(dim=1))
 
-    def log_evidence(self, inputs: NDArray[np.float32], device: str) -> FloatArray:
+    def log_evidence(self, inputs: NDArray[np.floating[Any]], device: str) -> FloatArray:
         """Log kernel mass (n,) of inputs, averaged over the members; of neighbour models."""
         log_masses = self.reader.log_masses
         mean = self.over(inputs, device, lambda z, x: log_mean(log_masses(z, x).logsumexp(dim=-1)))
         return mean.cpu().double().numpy()
 
-    def embed(self, inputs: NDArray[np.float32], device: str) -> FloatArray:
+    def embed(self, inputs: NDArray[np.floating[Any]], device: str) -> FloatArray:
         """Outputs (m, n, d) of all particles."""
         chunks = [outputs for outputs, _ in self._outputs(inputs, device)]
         return torch.cat(chunks, dim=1).cpu().double().numpy()
 
     def neighbours(
-        self, inputs: NDArray[np.float32], device: str, k: int
+        self, inputs: NDArray[np.floating[Any]], device: str, k: int
     ) -> tuple[NDArray[np.int64], FloatArray]:
         """Training examples (n, k) with the largest shares in the mass of each input, and those shares."""
         m, n_train = self.reader.support.embeddings.shape[:2]
@@ -127,12 +127,12 @@ class Fitted:
         return torch.cat(indices).cpu().numpy(), torch.cat(shares).cpu().double().numpy()
 
     def over(
-        self, inputs: NDArray[np.float32], device: str, function: Callable[[Tensor, Tensor], Tensor]
+        self, inputs: NDArray[np.floating[Any]], device: str, function: Callable[[Tensor, Tensor], Tensor]
     ) -> Tensor:
         """Apply a function of outputs and scaled inputs to all inputs, a chunk at a time."""
         return torch.cat([function(*chunk) for chunk in self._outputs(inputs, device)])
 
-    def _outputs(self, inputs: NDArray[np.float32], device: str) -> Iterator[tuple[Tensor, Tensor]]:
+    def _outputs(self, inputs: NDArray[np.floating[Any]], device: str) -> Iterator[tuple[Tensor, Tensor]]:
         where = resolve_device(device)
         numbers = self.reader.numbers_per_row(where)
         return run_network(self.network, self.particles, inputs, where, self.scaler, numbers)
@@ -142,20 +142,22 @@ class Fitted:
 def run_network(
     network: ParticleNetwork,
     particles: Tensor,
-    inputs: NDArray[np.float32],
+    inputs: NDArray[np.floating[Any]],
     device: torch.device,
     scaler: Scaler | None = None,
     numbers_per_row: int = 0,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Outputs (m, chunk, d) of particles (m, p) and their scaled inputs, in chunks that fit into memory."""
-    dtype = network.prediction_dtype if device.type != "mps" else torch.float32
+    has_float64 = device.type != "mps"
+    dtype, where = (network.prediction_dtype, device) if has_float64 else (torch.float32, torch.device("cpu"))
     # There first, and then to the precision: fewer bytes travel.
     particles = particles.to(device).to(dtype)
     numbers = max(len(particles) * math.prod(inputs.shape[1:]), numbers_per_row)
     n_rows = max(1, min(PREDICTION_ROWS, PREDICTION_NUMBERS // numbers))
     for start in range(0, len(inputs), n_rows):
-        chunk = torch.from_numpy(inputs[start : start + n_rows]).to(device, dtype)
-        chunk = chunk if scaler is None else scaler.apply(chunk)
+        chunk = torch.from_numpy(inputs[start : start + n_rows]).to(where)
+        # In float32, as the training examples are: an input that is one of them has no distance to it.
+        chunk = (chunk.float() if scaler is None else scaler.apply(chunk)).to(device, dtype)
         with torch.autocast(device.type, enabled=False):
             outputs = network(particles, chunk)
         yield outputs, chunk

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from pnca.maths.inputs import InputFactor, Scaler
+from pnca.maths.inputs import InputFactor
 from pnca.maths.neighbours import has_partner, leave_one_out, safe_log
 from pnca.maths.pnca import Target
 from pnca.maths.stein import Mixing
 from pnca.models.fitted import Fitted, NeighbourReader, resolve_device, run_network
 from pnca.models.kernels import Batch, Kernel, PositiveKernel, Support
 from pnca.models.plan import (
-    Examples,
     Options,
     Plan,
     check_kernel,
@@ -32,7 +31,6 @@ from pnca.models.plan import (
     make_kernel,
     make_network,
     make_novelty,
-    make_scaler,
     make_schedule,
     neighbour_mixing,
     random_sources,
@@ -42,7 +40,7 @@ from pnca.networks import ParticleNetwork
 from pnca.training.augmentation import Augmentation
 from pnca.training.loop import Run, Trained
 from pnca.training.objective import Evaluation
-from pnca.training.sampling import FoldModels, Indices, partnered_batches
+from pnca.training.sampling import Examples, FoldModels, Indices, partnered_batches
 from pnca.training.shards import ProcessShards
 
 #: Rows embedded at once for a snapshot of the particles.
@@ -245,10 +243,6 @@ def plan_neighbours(
 ) -> Plan:
     """Plan a fit of NCA or PNCA."""
     generator, seed = random_sources(rng)
-    scaler = make_scaler(options, examples)
-    if scaler is not None:
-        scaled = scaler.apply(torch.from_numpy(examples.inputs).double()).float()
-        examples = examples._replace(inputs=scaled.numpy())
     network = make_network(options, examples, n_outputs=options.n_components, head=None, seed=seed)
     models = make_fold_models(options, examples, generator)
     particles = network.draw(models.n_total, generator)
@@ -261,7 +255,7 @@ def plan_neighbours(
     if not objective.can_be_captured():
         schedule = replace(schedule, graph_key=None)
     snapshots = Snapshots(objective.embed, models.full, tuple(particles.shape), schedule.max_epochs)
-    ending = _Ending(options, examples, scaler, kernel, prior, objective, snapshots)
+    ending = _Ending(options, examples, kernel, prior, objective, snapshots)
     return Plan(
         objective=objective,
         particles=particles.to(device),
@@ -270,7 +264,6 @@ def plan_neighbours(
         network=network,
         choose=ending.choose,
         finish=ending.finish,
-        scaler=scaler,
         wrappers=() if models.folds is None else (snapshots.around,),
     )
 
@@ -309,7 +302,6 @@ class _Ending(NamedTuple):
 
     options: Options
     examples: Examples
-    scaler: Scaler | None
     kernel: Kernel
     prior: Tensor  # (c,)
     objective: NeighbourObjective
@@ -331,7 +323,7 @@ class _Ending(NamedTuple):
             kernel=self.kernel,
             models=objective.models,
             labels=torch.from_numpy(self.examples.labels),
-            weights=self._weights(),
+            weights=_weights(self.examples),
             log_prior=self.prior.log(),
             inputs=torch.from_numpy(self.examples.inputs),
             input_factor=objective.input_factor,
@@ -340,19 +332,23 @@ class _Ending(NamedTuple):
             novelty=novelty,
             residuals=residuals,
         )
-        return choose(self.snapshots.taken, question)
+        return choose(self.snapshots.taken, question).at(self.examples.place)
 
     def finish(self, trained: Trained, choice: Choice | None) -> Fitted:
         """Embed the training examples with the chosen particles."""
         assert choice is not None
-        examples, network, factor = self.examples, self.objective.network, self.objective.input_factor
+        examples, network, factor = (
+            self.examples.as_given(),
+            self.objective.network,
+            self.objective.input_factor,
+        )
         device = resolve_device(self.options.device)
         chunks = [z for z, _ in run_network(network, choice.particles, examples.inputs, device)]
         kernel = self.kernel.at(choice.bandwidth)
         support = Support(
             embeddings=torch.cat(chunks, dim=1).cpu().double(),
             labels=torch.from_numpy(examples.labels),
-            weights=self._weights(),
+            weights=_weights(examples),
             n_classes=len(examples.classes),
             background=choice.background,
             input_factor=factor,
@@ -367,12 +363,13 @@ class _Ending(NamedTuple):
             input_shape=examples.input_shape,
             network=network,
             particles=choice.particles.cpu(),
-            scaler=self.scaler,
+            scaler=examples.scaler,
             reader=reader,
         )
 
-    def _weights(self) -> Tensor:
-        return torch.from_numpy(self.examples.class_weight[self.examples.labels])
+
+def _weights(examples: Examples) -> Tensor:
+    return torch.from_numpy(examples.class_weight[examples.labels])
 
 
 def _warn_if_isolated(reader: NeighbourReader) -> None:

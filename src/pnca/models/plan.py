@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +17,15 @@ from torch import Tensor
 from pnca import accelerated
 from pnca.exceptions import InvalidInputError
 from pnca.maths.features import orthogonal_frequencies
-from pnca.maths.inputs import InputFactor, Novelty, Scaler, column_scale, common_scale, neighbour_loss
+from pnca.maths.inputs import (
+    InputFactor,
+    Novelty,
+    Scaler,
+    column_scale,
+    common_scale,
+    merged_columns,
+    neighbour_loss,
+)
 from pnca.maths.neighbours import has_partner
 from pnca.maths.stein import (
     UNMIXED,
@@ -33,7 +41,7 @@ from pnca.networks import MLP, ParticleNetwork, StackedModule
 from pnca.training.augmentation import Augmentation, ImageShape
 from pnca.training.loop import Schedule, Trained, Wrapper
 from pnca.training.objective import Objective
-from pnca.training.sampling import FoldModels, assign_folds, spread_rows
+from pnca.training.sampling import Examples, FoldModels, assign_folds, spread_rows
 
 #: Epochs, up to as many examples as make a full batch.
 _EPOCHS, _FULL_BATCH = 300, 500
@@ -174,28 +182,6 @@ class Options:
         return Augmentation(image=self.image(input_shape), strengths=strengths) if any(strengths) else None
 
 
-class Examples(NamedTuple):
-    """Training examples, checked."""
-
-    inputs: NDArray[np.float32]  # (n, ...), rows of numbers unless a module takes them as they are
-    labels: NDArray[np.int64]  # (n,), positions in classes
-    classes: NDArray[Any]  # (c,)
-    class_weight: NDArray[np.float64]  # (c,), mean one over the examples
-    input_shape: tuple[int, ...]  # of one input as it was given
-    groups: NDArray[np.int64] | None = None  # (n,), equal for examples that belong together
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups; zero without any."""
-        return 0 if self.groups is None else int(self.groups.max()) + 1
-
-    def on(self, device: torch.device) -> dict[str, Tensor]:
-        """Inputs (n, ...), labels (n,) and weights (n,) on a device."""
-        inputs, labels = (torch.from_numpy(part).to(device) for part in (self.inputs, self.labels))
-        weights = torch.from_numpy(self.class_weight[self.labels]).to(inputs)
-        return {"inputs": inputs, "labels": labels, "weights": weights}
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
     """All that a fit needs after its examples are checked."""
@@ -207,7 +193,6 @@ class Plan:
     network: ParticleNetwork  # of which the particles are parameters
     finish: Callable[[Trained, Choice | None], Fitted]  # from training and choice to the fitted model
     choose: Callable[[Trained], Choice | None] = lambda trained: None  # out of fold, if anything is chosen
-    scaler: Scaler | None = None  # of the examples
     wrappers: tuple[Wrapper, ...] = ()  # of the training, besides the caller's process group and checkpoint
 
 
@@ -248,6 +233,23 @@ def make_schedule(
     )
 
 
+def scaled(options: Options, examples: Examples) -> Examples:
+    """Put inputs on their scale and round them to float32; a warning names columns whose values merge."""
+    scaler, inputs = make_scaler(options, examples), torch.from_numpy(examples.inputs)
+    rounded = inputs.float() if scaler is None else scaler.apply(inputs)
+    rows = spread_rows(len(inputs), MANY_ROWS)
+    of_columns = (part[rows].flatten(start_dim=1) for part in (inputs, rounded))
+    if merged := merged_columns(*of_columns):
+        names = ", ".join(map(str, merged[:5])) + (", ..." if len(merged) > 5 else "")
+        warnings.warn(
+            f"X has columns of which distinct values become equal in single precision ({names}; the first is "
+            "column 0), so their differences cannot be learnt: subtract large offsets, or tame outliers, for "
+            "example by taking logarithms.",
+            stacklevel=6,
+        )
+    return examples._replace(inputs=rounded.numpy(), scaler=scaler)
+
+
 def make_scaler(options: Options, examples: Examples) -> Scaler | None:
     """Put inputs on a scale; by columns only if neighbours then share a class clearly more often."""
     if options.scaling is None or options.module is not None:
@@ -264,7 +266,7 @@ def make_scaler(options: Options, examples: Examples) -> Scaler | None:
     groups = None if examples.groups is None else torch.from_numpy(examples.groups)[rows]
 
     def loss(scaler: Scaler) -> float:
-        return neighbour_loss(scaler.apply(inputs)[rows], labels, n_classes, BACKGROUND, groups)
+        return neighbour_loss(scaler.apply(inputs[rows]).double(), labels, n_classes, BACKGROUND, groups)
 
     # One scale keeps the distances as they are; it is given up for a clear gain only.
     return columns if loss(columns) < _CLEARLY_LESS * loss(common) else common
@@ -288,18 +290,12 @@ def make_novelty(
     inputs = torch.from_numpy(examples.inputs)
     n_rows = min(_PLANE_ROWS, max(_FEWEST_ROWS, _PLANE_NUMBERS // math.prod(inputs.shape[1:])))
     rows = spread_rows(len(inputs), n_rows)
-    of_rows = torch.from_numpy(_novelty_folds(examples) if folds is None else folds)[rows]
+    if folds is None:
+        folds = assign_folds(examples.labels, _NOVELTY_FOLDS, np.random.RandomState(0), examples.groups)
+    of_rows = torch.from_numpy(folds)[rows]
     if len(set(of_rows.tolist())) < 2:  # one group may have almost all
         of_rows = torch.arange(len(rows)) % _NOVELTY_FOLDS
     return Novelty.fit(inputs, rows, of_rows)
-
-
-def _novelty_folds(examples: Examples) -> NDArray[np.int64]:
-    """Folds where the model has none: examples of a group stay together."""
-    groups = np.arange(len(examples.labels)) if examples.groups is None else examples.groups
-    n_groups = int(groups.max()) + 1
-    folds: NDArray[np.int64] = np.random.RandomState(0).permutation(n_groups)[groups]
-    return folds % min(_NOVELTY_FOLDS, n_groups)
 
 
 def make_fold_models(options: Options, examples: Examples, generator: torch.Generator) -> FoldModels:

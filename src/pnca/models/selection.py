@@ -100,6 +100,13 @@ class Choice(NamedTuple):
     out_of_fold: OutOfFold | None  # None without folds
     folds: NDArray[np.int64] | None = None  # (n,)
 
+    def at(self, rows: NDArray[np.intp]) -> Choice:
+        """The same with what is said of the examples in another order (n,)."""
+        if self.out_of_fold is None or self.folds is None:
+            return self
+        proba, evidence, loss = self.out_of_fold
+        return self._replace(out_of_fold=OutOfFold(proba[rows], evidence[rows], loss), folds=self.folds[rows])
+
     def attributes(self) -> dict[str, Any]:
         """What was chosen, and what fold models say of the training examples, by the names of estimators."""
         found: dict[str, Any] = {"best_epoch_": self.epoch}

@@ -14,7 +14,6 @@ from pnca.maths.likelihood import cross_entropy_and_probabilities
 from pnca.maths.stein import Mixing
 from pnca.models.fitted import Fitted, SoftmaxReader, resolve_device
 from pnca.models.plan import (
-    Examples,
     Options,
     Plan,
     make_network,
@@ -27,7 +26,7 @@ from pnca.networks import ParticleNetwork
 from pnca.training.augmentation import Augmentation
 from pnca.training.loop import Trained
 from pnca.training.objective import Evaluation
-from pnca.training.sampling import Indices, shuffled_batches
+from pnca.training.sampling import Examples, Indices, shuffled_batches
 from pnca.training.shards import ProcessShards
 
 
@@ -99,7 +98,7 @@ def plan_softmax(
             input_shape=examples.input_shape,
             network=network,
             particles=trained.particles.cpu(),
-            scaler=None,
+            scaler=examples.scaler,
             reader=SoftmaxReader(),
         )
 

@@ -1,15 +1,60 @@
-"""How examples are dealt into batches and folds, and which particles are trained on which folds."""
+"""The examples, how they are dealt into batches and folds, and which particles are trained on which folds."""
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from pnca.exceptions import InvalidInputError
+from pnca.maths.inputs import Scaler
 
 Indices = NDArray[np.intp]
+
+
+class Examples(NamedTuple):
+    """Training examples, checked, in an order of their own, and scaled."""
+
+    inputs: NDArray[np.floating[Any]]  # (n, ...), rows of numbers unless a module takes them as they are
+    labels: NDArray[np.int64]  # (n,), positions in classes
+    classes: NDArray[Any]  # (c,)
+    class_weight: NDArray[np.float64]  # (c,), mean one over the examples
+    input_shape: tuple[int, ...]  # of one input as it was given
+    groups: NDArray[np.int64] | None = None  # (n,), equal for examples that belong together
+    given_rows: NDArray[np.intp] | None = None  # (n,), where each was when it came in; None: where it is
+    scaler: Scaler | None = None  # what was done to the inputs
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups; zero without any."""
+        return 0 if self.groups is None else int(self.groups.max()) + 1
+
+    @property
+    def place(self) -> NDArray[np.intp]:
+        """Where the example of each row that came in is now: (n,)."""
+        n = len(self.labels)
+        return np.arange(n) if self.given_rows is None else self.given_rows.argsort()
+
+    def at(self, rows: NDArray[np.intp]) -> "Examples":
+        """The same in another order (n,)."""
+        return self._replace(
+            inputs=self.inputs[rows],
+            labels=self.labels[rows],
+            groups=None if self.groups is None else self.groups[rows],
+            given_rows=rows if self.given_rows is None else self.given_rows[rows],
+        )
+
+    def as_given(self) -> "Examples":
+        """The same in the order in which they came in."""
+        return self if self.given_rows is None else self.at(self.place)
+
+    def on(self, device: torch.device) -> dict[str, Tensor]:
+        """Inputs (n, ...), labels (n,) and weights (n,) on a device."""
+        inputs, labels = (torch.from_numpy(part).to(device) for part in (self.inputs, self.labels))
+        weights = torch.from_numpy(self.class_weight[self.labels]).to(inputs)
+        return {"inputs": inputs, "labels": labels, "weights": weights}
 
 
 def shuffled_batches(n_samples: int, batch_size: int | None, rng: np.random.RandomState) -> list[Indices]:
@@ -57,6 +102,52 @@ def partnered_batches(
     return [rng.permutation(np.concatenate(part)) for part in parts if part]
 
 
+def row_order(*keys: NDArray[Any]) -> NDArray[np.intp]:
+    """Order (n,) of rows by their numbers, whatever order they come in; ``keys`` (n, ...), first one first.
+
+    ``np.lexsort`` with the keys' columns, last first, would find it in many passes.
+
+    >>> row_order(np.array([[1.0, 0.0], [-2.0, 5.0], [1.0, -1.0]]), np.array([0, 1, 1])).tolist()
+    [1, 2, 0]
+    """
+    parts = []
+    for key in keys:
+        rows = key.reshape(len(key), -1)
+        # Zero is added because -0.0 equals 0.0. Of negative numbers the larger have the larger bits.
+        bits = (np.ascontiguousarray(rows) + rows.dtype.type(0)).view(f"i{rows.itemsize}")
+        if rows.dtype.kind == "f":
+            bits = bits ^ ((bits >> (8 * rows.itemsize - 1)) & np.iinfo(bits.dtype).max)
+        # Big-endian and without a sign, numbers are in the order of their bytes.
+        parts.append((bits ^ np.iinfo(bits.dtype).min).astype(bits.dtype.newbyteorder(">")).view(np.uint8))
+    together = np.concatenate(parts, axis=1)
+    order: NDArray[np.intp] = together.view(f"V{together.shape[1]}")[:, 0].argsort(kind="stable")
+    return order
+
+
+def numbered_groups(groups: ArrayLike, n: int) -> NDArray[np.int64]:
+    """Number the groups (n,) of examples, whatever they are called; an error if one is missing."""
+    names = np.asarray(groups)
+    if names.ndim != 1:
+        raise InvalidInputError(f"groups must have one entry an example; its shape is {names.shape}.")
+    if len(names) != n:
+        raise InvalidInputError(f"groups has {len(names)} entries, but there are {n} examples.")
+    missing = [row for row, name in enumerate(names.tolist()) if _is_missing(name)]
+    if missing:
+        raise InvalidInputError(
+            f"groups is missing for {len(missing)} examples, the first in row {missing[0]}: name the group "
+            "of each example; one that belongs to no other is a group of its own."
+        )
+    numbers: NDArray[np.int64] = np.unique(names, return_inverse=True)[1].astype(np.int64)
+    return numbers
+
+
+def _is_missing(name: Any) -> bool:  # noqa: ANN401
+    try:
+        return name is None or bool(name != name)  # NaN and NaT do not equal themselves
+    except TypeError:  # pandas' NA will not say
+        return True
+
+
 def spread_rows(n: int, n_picked: int) -> Tensor:
     """At most ``n_picked`` of n rows, ascending: random, as their order may mean something, but repeatable.
 
@@ -81,8 +172,8 @@ def assign_folds(
     >>> assign_folds(np.array([0, 0, 1, 1]), 2, np.random.RandomState(0)).tolist()
     [0, 1, 1, 0]
     """
-    n = len(labels)
-    if groups is None:
+    n, n_groups = len(labels), len(labels) if groups is None else len(np.unique(groups))
+    if groups is None or n_groups == n:
         order = np.lexsort((rng.permutation(n), labels))  # by class, at random within
         folds = np.empty(n, dtype=np.int64)
         folds[order] = np.arange(n) % min(n_folds, n)
@@ -90,7 +181,6 @@ def assign_folds(
     # Here, because it loads much that nothing else needs.
     from sklearn.model_selection import StratifiedGroupKFold
 
-    n_groups = len(np.unique(groups))
     if n_groups < 2:
         raise InvalidInputError("All examples are of one group, so none can be held out: leave groups out.")
     splitter = StratifiedGroupKFold(min(n_folds, n_groups), shuffle=True, random_state=rng)
