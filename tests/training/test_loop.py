@@ -1,4 +1,5 @@
 import itertools
+import math
 from contextlib import contextmanager
 
 import numpy as np
@@ -224,20 +225,39 @@ def interrupted_at(step):
 
 def test_train__interrupt_keeps_the_fit_so_far():
     seen = []
-    with pytest.warns(UserWarning, match="5 of 300 epochs is kept"):
-        particles, history, was_interrupted = run(interrupted_at(6), wrappers=[noted("a", seen)])
+    particles, history, was_interrupted = run(interrupted_at(6), wrappers=[noted("a", seen)])
     assert len(history.loss) == 5
     assert torch.equal(particles, run(max_epochs=5).particles)
     assert was_interrupted
     assert seen[-2:] == ["a after 5", "a leaves 5"]
 
 
-def test_train__interrupt_before_the_first_epoch_has_no_history():
-    with pytest.warns(UserWarning, match="0 of 300"):
-        particles, history, was_interrupted = run(interrupted_at(1))
-    assert (particles == 0).all()
-    assert history == ((), ())
-    assert was_interrupted
+def test_train__interrupt_before_the_end_of_the_first_epoch_is_passed_on():
+    with pytest.raises(KeyboardInterrupt):
+        run(interrupted_at(1))
+
+
+def test_train__interrupt_of_a_training_that_diverged_is_passed_on():
+    def evaluation(particles, batch, generator):
+        if calls:
+            raise KeyboardInterrupt
+        calls.append(1)
+        return Evaluation(particles.sum() * math.nan, torch.tensor(0.0), torch.tensor(0.0))
+
+    calls = []
+    with pytest.raises(KeyboardInterrupt):
+        run(Evaluated(evaluation))
+
+
+def test_train__interrupt_while_it_is_left_keeps_it_too():
+    @contextmanager
+    def wrap(run):
+        yield lambda: None
+        raise KeyboardInterrupt
+
+    particles, history, was_interrupted = run(max_epochs=4, wrappers=[wrap])
+    assert (len(history.loss), was_interrupted) == (4, True)
+    assert torch.equal(particles, run(max_epochs=4).particles)
 
 
 def test_train__interrupt_by_a_wrapper_keeps_the_epoch():
@@ -249,8 +269,7 @@ def test_train__interrupt_by_a_wrapper_keeps_the_epoch():
 
         yield after_epoch
 
-    with pytest.warns(UserWarning, match="2 of 300"):
-        particles, history, _ = run(wrappers=[wrap])
+    particles, history, _ = run(wrappers=[wrap])
     assert len(history.loss) == 2
     assert torch.equal(particles, run(max_epochs=2).particles)
 

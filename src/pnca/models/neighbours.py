@@ -40,7 +40,7 @@ from pnca.models.plan import (
 from pnca.models.selection import BACKGROUND, Choice, Question, Snapshot, choose
 from pnca.networks import ParticleNetwork
 from pnca.training.augmentation import Augmentation
-from pnca.training.loop import Run, Trained
+from pnca.training.loop import Phase, Run, Trained, announced, silent
 from pnca.training.objective import Evaluation
 from pnca.training.sampling import FoldModels, Indices, partnered_batches
 from pnca.training.shards import ProcessShards
@@ -211,13 +211,9 @@ class Snapshots:
 
     @contextmanager
     def around(self, run: Run) -> Iterator[Callable[[], None]]:
-        """Take snapshots of a run; a training that is interrupted ends with one."""
+        """Take snapshots of a run."""
         run.kept["snapshots"] = self
         yield lambda: self._take(run) if run.n_epochs in self.epochs else None
-        is_new = not self.taken or self.taken[-1].epoch < run.n_epochs
-        if 0 < run.n_epochs < run.schedule.max_epochs and is_new:
-            with torch.no_grad():
-                self._take(run)
         if run.shards is not None:  # the choice must not depend on a rank's rounding
             for _, particles, embeddings in self.taken:
                 run.shards.follow_(particles), run.shards.follow_(embeddings)
@@ -316,10 +312,10 @@ class _Ending(NamedTuple):
     snapshots: Snapshots
 
     def choose(self, trained: Trained) -> Choice:
-        """Choose out of fold what is not given; without folds, take what there is."""
+        """Choose out of fold what is not given; without folds or time for it, take what there is."""
         objective, background = self.objective, self.objective.background
         novelty, residuals = make_novelty(self.options, self.examples, objective.models.folds)
-        if not self.snapshots.taken:
+        if trained.was_interrupted or not self.snapshots.taken:
             if novelty is not None:
                 # No mass is known that held-out examples get; as near as neighbours all would give this.
                 novelty = novelty.with_depth(len(self.examples.labels), background or BACKGROUND)
@@ -340,14 +336,18 @@ class _Ending(NamedTuple):
             novelty=novelty,
             residuals=residuals,
         )
-        return choose(self.snapshots.taken, question)
+        return choose(self.snapshots.taken, question, self._phase)
 
     def finish(self, trained: Trained, choice: Choice | None) -> Fitted:
         """Embed the training examples with the chosen particles."""
         assert choice is not None
         examples, network, factor = self.examples, self.objective.network, self.objective.input_factor
         device = resolve_device(self.options.device)
-        chunks = [z for z, _ in run_network(network, choice.particles, examples.inputs, device)]
+        chunks = []
+        with self._phase("embedding", len(examples.labels)) as advance:
+            for z, inputs in run_network(network, choice.particles, examples.inputs, device):
+                chunks.append(z)
+                advance(len(inputs))
         kernel = self.kernel.at(choice.bandwidth)
         support = Support(
             embeddings=torch.cat(chunks, dim=1).cpu().double(),
@@ -371,6 +371,10 @@ class _Ending(NamedTuple):
             reader=reader,
         )
 
+    @property
+    def _phase(self) -> Phase:
+        return announced(self.objective.shards) if self.options.verbose else silent
+
     def _weights(self) -> Tensor:
         return torch.from_numpy(self.examples.class_weight[self.examples.labels])
 
@@ -382,5 +386,5 @@ def _warn_if_isolated(reader: NeighbourReader) -> None:
             f"background has ({reader.support.background:.3g}), so the class shares decide. Scale the inputs "
             "(for example with sklearn.preprocessing.StandardScaler), raise bandwidth, or lower background.",
             ConvergenceWarning,
-            stacklevel=6,
+            stacklevel=7,
         )

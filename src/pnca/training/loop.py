@@ -12,16 +12,18 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from torch import Tensor
 
 from pnca.exceptions import TrainingDivergedError
 from pnca.maths.stein import Mixing
 from pnca.networks.seeding import seeded
-from pnca.training.checkpoints import SESSION, Checkpoint, HasState
+from pnca.training.checkpoints import SESSION, Checkpoint
 from pnca.training.objective import Objective
 from pnca.training.optimisers import Optimiser, make_optimiser
-from pnca.training.shards import ONE_PROCESS, PROCESSES, ProcessShards
+from pnca.training.shards import ONE_PROCESS, PROCESSES, ProcessShards, Shards
+from pnca.training.states import HasState
 
 _DIVERGED = (
     "{what}: lower learning_rate, or scale the inputs "
@@ -54,6 +56,19 @@ class History(NamedTuple):
         """As a mapping of columns, ready for ``pandas.DataFrame``."""
         return {name: list(values) for name, values in self._asdict().items()}
 
+    def warn_unless_learnt(self) -> None:
+        """Warn the caller of fit if the loss has not fallen."""
+        # A few epochs prove nothing; after that, a loss that has not fallen is a matter of scale.
+        first, *others = self.loss or (0.0,)
+        if len(others) >= 10 and min(others) >= first > 1e-6:
+            warnings.warn(
+                f"The loss did not fall in {len(self.loss)} epochs (it began at {first:.4g} and ended at "
+                f"{others[-1]:.4g}): scale the inputs (for example with "
+                "sklearn.preprocessing.StandardScaler), or change learning_rate.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
 
 class Trained(NamedTuple):
     """What a training leads to."""
@@ -80,9 +95,9 @@ def train(
 ) -> Trained:
     """Minimise an objective over particles (m, p), which are on the training's device and are not changed.
 
-    Ctrl-C ends the training early and keeps what has been learnt, with a warning. ``rng`` is the source of
-    the batches, ``seed`` that of dropout and augmentation. ``wrappers`` are called after every epoch in their
-    order. The ranks of ``shards`` share each batch, and each trains the same particles.
+    Ctrl-C ends the training early and keeps what has been learnt; it is raised if that is nothing. ``rng`` is
+    the source of the batches, ``seed`` that of dropout and augmentation. ``wrappers`` are called after every
+    epoch in their order. The ranks of ``shards`` share each batch, and each trains the same particles.
     """
     device, uses_global = particles.device, objective.uses_global_generator
     generator = None if uses_global else torch.Generator(device).manual_seed(seed)
@@ -90,28 +105,33 @@ def train(
     with (
         torch.autocast(device.type, enabled=False),
         seeded(seed, device) if uses_global else nullcontext(),
-        ExitStack() as stack,
     ):
         run = Run(objective, particles, schedule, rng, generator, shards)
-        after_epoch = [stack.enter_context(wrap(run)) for wrap in wrappers]
-        try:
-            while run.n_epochs < schedule.max_epochs:
-                run.advance()
-                with torch.no_grad():
-                    for call in after_epoch:
-                        call()
-        except KeyboardInterrupt:
-            warnings.warn(
-                f"Interrupted: the fit after {run.n_epochs} of {schedule.max_epochs} epochs is kept.",
-                stacklevel=2,
-            )
+        was_interrupted = _ends_early(run, wrappers)
         history = run.log.history()
         if not run.particles.isfinite().all():
             raise TrainingDivergedError(_DIVERGED.format(what="The parameters became infinite or NaN"))
     trained = run.particles.detach()
-    return Trained(
-        trained if shards is None else shards.follow_(trained), history, run.n_epochs < schedule.max_epochs
-    )
+    return Trained(trained if shards is None else shards.follow_(trained), history, was_interrupted)
+
+
+def _ends_early(run: Run, wrappers: Sequence[Wrapper]) -> bool:
+    """Train to the end, or to Ctrl-C; an interrupt if nothing that can be kept was learnt before it."""
+    alone: AbstractContextManager[Callable[[], None]] = nullcontext(lambda: None)
+    try:
+        with alone if run.shards is None else run.shards.interruptible() as check, ExitStack() as stack:
+            after_epoch = [stack.enter_context(wrap(run)) for wrap in wrappers]
+            while run.n_epochs < run.schedule.max_epochs:
+                run.advance()
+                with torch.no_grad():
+                    for call in after_epoch:
+                        call()
+                check()
+    except KeyboardInterrupt:
+        if not run.has_learnt():
+            raise
+        return True
+    return False
 
 
 class Run:
@@ -153,6 +173,11 @@ class Run:
         self.log.n_epochs += 1
         if self.n_epochs % self._look_every == 0:
             self.log.last()
+
+    def has_learnt(self) -> bool:
+        """Whether there are particles after an epoch or more, and they are of use."""
+        means = self.log.means[: self.n_epochs]
+        return self.n_epochs > 0 and bool(means.isfinite().all() and self.particles.isfinite().all())
 
     def _make_step(self) -> TakesSteps:
         step = Step(self.objective, self.particles, self.optimiser, self.generator, self.shards)
@@ -274,6 +299,25 @@ class Step:
             of_correct.add_(n_correct)
 
 
+#: Announces a phase with a caption and its number of steps. The block calls what it is given after each step,
+#: or with the number of steps done, and a word on how things stand.
+Phase = Callable[[str, int], AbstractContextManager[Callable[..., None]]]
+
+
+def silent(caption: str, n_steps: int) -> AbstractContextManager[Callable[..., None]]:
+    """Announce a phase to nobody."""
+    return nullcontext(lambda *_: None)
+
+
+def announced(shards: Shards | None) -> Phase:
+    """Show each phase as a bar, in the rank that prints."""
+    if not (shards or ONE_PROCESS).is_first:
+        return silent
+    from pnca.training.progress import bar
+
+    return bar
+
+
 #: Returns the fingerprints of a fit by name: of its data, parameters and initial particles.
 Identity = Callable[[], Mapping[str, str]]
 
@@ -314,12 +358,17 @@ class Surroundings:
 
     def wrappers(self, caption: str | None) -> list[Wrapper]:
         """What surrounds the training loop; with a caption, a progress bar too."""
-        found: list[Wrapper] = [p.around for p in (self.checkpoint, self.shards) if p is not None]
-        if caption is not None and (self.shards is None or self.shards.is_first):
+        found: list[Wrapper] = [] if self.checkpoint is None else [self.checkpoint.around]
+        if caption is not None and (self.shards or ONE_PROCESS).is_first:
             from pnca.training.progress import progress_bar
 
             found.append(progress_bar(caption))
         return found
+
+    def complete(self) -> None:
+        """Let the checkpoint go when its block ends: the fit has all that it could save."""
+        if self.checkpoint is not None:
+            self.checkpoint.is_complete = True
 
 
 def surroundings() -> Surroundings:
