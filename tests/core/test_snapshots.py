@@ -22,7 +22,8 @@ def taken_in(max_epochs):
     """Snapshots of a training."""
     plan = planned(make("PNCA", n_folds=2), *noisy())
     of = plan.objective
-    snapshots = Snapshots(of.embed, of.models.full, tuple(plan.particles.shape), max_epochs)
+    shapes = {"particles": (3, plan.particles.shape[1]), "embeddings": (len(plan.particles), 40, 10)}
+    snapshots = Snapshots(of.embed, of.models.full, shapes, max_epochs)
     schedule = Schedule(max_epochs=max_epochs, learning_rate=0.01)
     trained = train(of, plan.particles, schedule, np.random.RandomState(0), wrappers=[snapshots.around])
     return snapshots, trained
@@ -37,7 +38,7 @@ def test_snapshots__the_last_is_of_the_end():
 
 def test_snapshots__state_can_be_restored():
     snapshots, _ = taken_in(4)
-    other = Snapshots(snapshots.embed, snapshots.full, snapshots._shape, 4)
+    other = Snapshots(snapshots.embed, snapshots.full, snapshots._shapes, 4)
     other.restore(dict(reversed(snapshots.state().items())))
     assert [s.epoch for s in other.taken] == [s.epoch for s in snapshots.taken] == [1, 2, 4]
     for found, expected in zip(other.taken, snapshots.taken, strict=True):

@@ -198,21 +198,26 @@ class NeighbourObjective:
 class Snapshots:
     """Takes snapshots of a training, which a checkpoint can keep.
 
-    ``embed`` maps the particles of all models, of this shape, to embeddings; ``full`` are the rows of the
-    full model's.
+    ``embed`` maps the particles of all models to embeddings; ``full`` are the rows of the full model's.
+    ``shapes`` are those of a snapshot's tensors.
     """
 
     def __init__(
-        self, embed: Callable[[Tensor], Tensor], full: slice, shape: tuple[int, ...], max_epochs: int
+        self,
+        embed: Callable[[Tensor], Tensor],
+        full: slice,
+        shapes: dict[str, tuple[int, ...]],
+        max_epochs: int,
     ) -> None:
-        self.embed, self.full, self._shape = embed, full, shape
-        self.epochs = {math.ceil(share * max_epochs) for share in _SNAPSHOTS}
+        self.embed, self.full, self._shapes = embed, full, shapes
+        self.epochs = sorted({math.ceil(share * max_epochs) for share in _SNAPSHOTS})
         self.taken: list[Snapshot] = []
+        self._run: Run | None = None
 
     @contextmanager
     def around(self, run: Run) -> Iterator[Callable[[], None]]:
         """Take snapshots of a run."""
-        run.kept["snapshots"] = self
+        run.kept["snapshots"], self._run = self, run
         yield lambda: self._take(run) if run.n_epochs in self.epochs else None
         if run.shards is not None:  # the choice must not depend on a rank's rounding
             for _, particles, embeddings in self.taken:
@@ -224,16 +229,15 @@ class Snapshots:
 
     def state(self) -> dict[str, Tensor]:
         """Their tensors, named by the epoch."""
-        names = ("particles", "embeddings")
-        return {f"{s.epoch}.{name}": getattr(s, name) for s in self.taken for name in names}
+        return {f"{s.epoch}.{name}": getattr(s, name) for s in self.taken for name in self._shapes}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go back to a state; a ValueError if it is not of these particles."""
-        epochs = sorted({int(name.split(".")[0]) for name in state})
+        """Go back to a state; a ValueError if it is not of these particles, or not of the epochs so far."""
+        epochs = [e for e in self.epochs if self._run is None or e <= self._run.n_epochs]
+        expected = {f"{e}.{name}": shape for e in epochs for name, shape in self._shapes.items()}
+        if {name: tuple(tensor.shape) for name, tensor in state.items()} != expected:
+            raise ValueError("these are not the snapshots of this training")
         self.taken = [Snapshot(e, state[f"{e}.particles"], state[f"{e}.embeddings"]) for e in epochs]
-        for _, particles, embeddings in self.taken:
-            if (len(embeddings), *particles.shape[1:]) != self._shape or len(particles) != self.full.stop:
-                raise ValueError("a snapshot is of other particles")
 
 
 def plan_neighbours(
@@ -256,7 +260,11 @@ def plan_neighbours(
     schedule = make_schedule(options, examples, network, models.n_total, device)
     if not objective.can_be_captured():
         schedule = replace(schedule, graph_key=None)
-    snapshots = Snapshots(objective.embed, models.full, tuple(particles.shape), schedule.max_epochs)
+    shapes = {
+        "particles": (models.n_particles, particles.shape[1]),
+        "embeddings": (models.n_total, len(examples.labels), n_components),
+    }
+    snapshots = Snapshots(objective.embed, models.full, shapes, schedule.max_epochs)
     ending = _Ending(options, examples, scaler, kernel, prior, objective, snapshots)
     return Plan(
         objective=objective,
