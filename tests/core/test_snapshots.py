@@ -6,7 +6,7 @@ import torch
 
 from models import make, noisy, planned, watched_fit
 from pnca.models.neighbours import Snapshots
-from pnca.training.loop import Schedule, train
+from pnca.training.loop import Run, Schedule
 
 
 @pytest.mark.parametrize(("n_particles", "n_per_fold"), [(1, 1), (2, 1), (3, 2)])
@@ -25,7 +25,7 @@ def taken_in(max_epochs):
     shapes = {"particles": (3, plan.particles.shape[1]), "embeddings": (len(plan.particles), 40, 10)}
     snapshots = Snapshots(of.embed, of.models.full, shapes, max_epochs)
     schedule = Schedule(max_epochs=max_epochs, learning_rate=0.01)
-    trained = train(of, plan.particles, schedule, np.random.RandomState(0), wrappers=[snapshots.around])
+    trained = Run(of, plan.particles, schedule, np.random.RandomState(0)).train([snapshots.around])
     return snapshots, trained
 
 

@@ -42,9 +42,22 @@ class _CtrlC:
         try:
             yield
         finally:
-            self.has_ended.set()
-            thread.join()
-            signal.signal(signal.SIGINT, before)
+            try:
+                self._end(thread)
+            finally:
+                signal.signal(signal.SIGINT, before)
+
+    def _end(self, thread):
+        """Send no more; what is sent just now may interrupt this too."""
+        is_interrupted = False
+        while thread.is_alive() or not self.has_ended.is_set():
+            try:
+                self.has_ended.set()
+                thread.join()
+            except KeyboardInterrupt:
+                is_interrupted = True
+        if is_interrupted:
+            raise KeyboardInterrupt
 
 
 def _fit(model, X, y, ctrl_c):

@@ -56,7 +56,7 @@ def set_tensor(name, value):
         set_tensor("log.means", torch.zeros(8, 3)),
         set_tensor("particles.values", torch.zeros(1, 1)),
         set_tensor("particles.values", torch.zeros(4, 17, dtype=torch.float64)),
-        set_tensor("optimiser.exp_avg", torch.zeros(1)),
+        set_tensor("optimiser.mean", torch.zeros(1)),
         set_tensor("snapshots.1.embeddings", torch.zeros(1, 1, 1)),
         set_tensor("snapshots.1.particles", torch.zeros(1, 1)),
         set_tensor("snapshots.one.particles", torch.zeros(1, 1)),

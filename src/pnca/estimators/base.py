@@ -22,7 +22,7 @@ from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import Fitted, FloatArray, attributes_of
 from pnca.models.plan import Examples, Options, Plan
 from pnca.models.selection import Choice
-from pnca.training.loop import Trained, surroundings, train
+from pnca.training.loop import Run, Trained, surroundings
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -114,28 +114,23 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
                 examples = check_examples(self, options, X, y, groups)
                 plan = self._plan(options, examples, rng, around.shards)
                 identify(lambda: _identity(type(self).__name__, options, plan))
-            trained = train(
-                plan.objective,
-                plan.particles,
-                plan.schedule,
-                rng,
-                seed=around.seed(int(rng.randint(2**31))),
-                wrappers=[*plan.wrappers, *around.wrappers(type(self).__name__ if self.verbose else None)],
-                shards=around.shards,
-            )
-            trained.history.warn_unless_learnt()
+            seed = around.seed(int(rng.randint(2**31)))
+            run = Run(plan.objective, plan.particles, plan.schedule, rng, seed=seed, shards=around.shards)
+            caption = type(self).__name__ if self.verbose else None
             try:
-                if not trained.was_interrupted:
-                    self._end(plan, trained, options)
-                    around.complete()
-                    return self
-            except KeyboardInterrupt:
-                trained = trained._replace(was_interrupted=True)
-            try:
+                trained = run.train([*plan.wrappers, *around.wrappers(caption)])
+                trained.history.warn_unless_learnt()
                 self._end(plan, trained, options)
+                around.complete()
+                return self
+            except KeyboardInterrupt:
+                if not run.has_learnt():
+                    raise
+            try:
+                self._end(plan, run.trained(was_interrupted=True), options)
             except Exception as error:  # a search, which goes on after errors, must end
                 raise KeyboardInterrupt from error
-            raise KeyboardInterrupt(_INTERRUPTED.format(n=len(trained.history.loss), of=plan.schedule))
+            raise KeyboardInterrupt(_INTERRUPTED.format(n=run.n_epochs, of=plan.schedule))
 
     def _end(self, plan: Plan, trained: Trained, options: Options) -> None:
         """Choose and finish; quickly if the training was interrupted."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pnca.training.loop import Run
 
 #: Version of the files; raise it when their content changes.
-_FORMAT = 2
+_FORMAT = 3
 _ADVICE = "name another folder for the checkpoints"
 
 

@@ -83,59 +83,13 @@ class Trained(NamedTuple):
 Wrapper = Callable[["Run"], AbstractContextManager[Callable[[], None]]]
 
 
-def train(
-    objective: Objective,
-    particles: Tensor,
-    schedule: Schedule,
-    rng: np.random.RandomState,
-    *,
-    seed: int = 0,
-    wrappers: Sequence[Wrapper] = (),
-    shards: ProcessShards | None = None,
-) -> Trained:
-    """Minimise an objective over particles (m, p), which are on the training's device and are not changed.
-
-    Ctrl-C ends the training early and keeps what has been learnt; it is raised if that is nothing. ``rng`` is
-    the source of the batches, ``seed`` that of dropout and augmentation. ``wrappers`` are called after every
-    epoch in their order. The ranks of ``shards`` share each batch, and each trains the same particles.
-    """
-    device, uses_global = particles.device, objective.uses_global_generator
-    generator = None if uses_global else torch.Generator(device).manual_seed(seed)
-    # Autocast, where the caller has it on, would round kernels and updates to bfloat16.
-    with (
-        torch.autocast(device.type, enabled=False),
-        seeded(seed, device) if uses_global else nullcontext(),
-    ):
-        run = Run(objective, particles, schedule, rng, generator, shards)
-        was_interrupted = _ends_early(run, wrappers)
-        history = run.log.history()
-        if not run.particles.isfinite().all():
-            raise TrainingDivergedError(_DIVERGED.format(what="The parameters became infinite or NaN"))
-    trained = run.particles.detach()
-    return Trained(trained if shards is None else shards.follow_(trained), history, was_interrupted)
-
-
-def _ends_early(run: Run, wrappers: Sequence[Wrapper]) -> bool:
-    """Train to the end, or to Ctrl-C; an interrupt if nothing that can be kept was learnt before it."""
-    alone: AbstractContextManager[Callable[[], None]] = nullcontext(lambda: None)
-    try:
-        with alone if run.shards is None else run.shards.interruptible() as check, ExitStack() as stack:
-            after_epoch = [stack.enter_context(wrap(run)) for wrap in wrappers]
-            while run.n_epochs < run.schedule.max_epochs:
-                run.advance()
-                with torch.no_grad():
-                    for call in after_epoch:
-                        call()
-                check()
-    except KeyboardInterrupt:
-        if not run.has_learnt():
-            raise
-        return True
-    return False
-
-
 class Run:
-    """The state of a training: all that decides what happens in the next epoch."""
+    """The state of a training: all that decides what happens in the next epoch.
+
+    It minimises an objective over particles (m, p) that start as those given, on their device. ``rng`` is the
+    source of the batches, ``seed`` that of dropout and augmentation. The ranks of ``shards`` share each
+    batch, and each trains the same particles.
+    """
 
     def __init__(
         self,
@@ -143,10 +97,13 @@ class Run:
         particles: Tensor,
         schedule: Schedule,
         rng: np.random.RandomState,
-        generator: torch.Generator | None,
-        shards: ProcessShards | None,
+        *,
+        seed: int = 0,
+        shards: ProcessShards | None = None,
     ) -> None:
-        self.objective, self.schedule, self.rng, self.generator = objective, schedule, rng, generator
+        self.objective, self.schedule, self.rng, self.seed = objective, schedule, rng, seed
+        is_own = not objective.uses_global_generator
+        self.generator = torch.Generator(particles.device).manual_seed(seed) if is_own else None
         self.particles = particles.detach().clone().requires_grad_()
         self.optimiser = make_optimiser(schedule.solver, self.particles, schedule.learning_rate)
         self.log = Log(schedule.max_epochs, particles.device)
@@ -159,6 +116,35 @@ class Run:
     def n_epochs(self) -> int:
         """Epochs done."""
         return self.log.n_epochs
+
+    def train(self, wrappers: Sequence[Wrapper] = ()) -> Trained:
+        """Train to the end; ``wrappers`` are called after every epoch in their order.
+
+        What Ctrl-C, which is passed on, leaves is the state after the last step.
+        """
+        device, alone = self.particles.device, nullcontext(_go_on)
+        # Autocast, where the caller has it on, would round kernels and updates to bfloat16.
+        with (
+            torch.autocast(device.type, enabled=False),
+            seeded(self.seed, device) if self.generator is None else nullcontext(),
+            alone if self.shards is None else self.shards.interruptible(self.particles) as check,
+            ExitStack() as stack,
+        ):
+            after_epoch = [stack.enter_context(wrap(self)) for wrap in wrappers]
+            while self.n_epochs < self.schedule.max_epochs:
+                self.advance()
+                with torch.no_grad():
+                    for call in after_epoch:
+                        call()
+                check()
+        self.log.history()
+        if not self.particles.isfinite().all():
+            raise TrainingDivergedError(_DIVERGED.format(what="The parameters became infinite or NaN"))
+        return self.trained()
+
+    def trained(self, *, was_interrupted: bool = False) -> Trained:
+        """What the training has led to so far."""
+        return Trained(self.particles.detach(), self.log.history(), was_interrupted)
 
     def advance(self) -> None:
         """Pass over the data once."""
@@ -187,6 +173,10 @@ class Run:
         from pnca.training.graphs import CapturedStep, CudaGraphs
 
         return CapturedStep(step, CudaGraphs(self.particles.device, self.generator), key)
+
+
+def _go_on() -> None:
+    """Ctrl-C needs no look where one process trains."""
 
 
 class Log:

@@ -165,10 +165,10 @@ class ProcessShards(Shards):
             )
 
     @contextmanager
-    def interruptible(self) -> Iterator[Callable[[], None]]:
-        """Let Ctrl-C in one rank end the training in all, after the same epoch.
+    def interruptible(self, particles: Tensor) -> Iterator[Callable[[], None]]:
+        """Let Ctrl-C in one rank end the training of particles (m, p) in all, after the same epoch.
 
-        The block calls what is yielded after every epoch.
+        The block calls what is yielded after every epoch; afterwards the particles are those of rank 0.
         """
         # The other ranks would wait forever for the rows of one that left its epoch half way.
         signals: list[int] = []
@@ -184,12 +184,17 @@ class ProcessShards(Shards):
 
         is_main = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGINT, remember) if is_main else None
+        was_interrupted = False
         try:
-            yield check
+            try:
+                yield check
+            except KeyboardInterrupt:
+                was_interrupted = True
+            self.follow_(particles.detach())
         finally:
             if before is not None:
                 signal.signal(signal.SIGINT, before)
-        if signals:  # after the last check: nothing is exchanged from here on
+        if was_interrupted or signals:  # after the last check one ends this rank alone
             raise KeyboardInterrupt
 
 
