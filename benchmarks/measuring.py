@@ -29,7 +29,7 @@ from records import Record, Results
 
 #: What is timed or replaced inside the library: the one place to change when a name there moves.
 INSIDE = {
-    "training": "pnca.estimators.base.train",
+    "training": "pnca.training.loop.Run.train",
     "epoch": "pnca.training.loop.Run.advance",
     "step": "pnca.training.loop.Step.take",
     "capture": "pnca.training.graphs.CudaGraphs.capture",

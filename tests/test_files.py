@@ -81,7 +81,7 @@ def test_cache_folder__is_where_the_environment_says(monkeypatch, tmp_path):
 def test_own_folder__belongs_to_one_block_at_a_time(tmp_path):
     with (
         own_folder(tmp_path),
-        pytest.raises(InvalidInputError, match="in use by another process; wait"),
+        pytest.raises(InvalidInputError, match="in use by another process or block; wait"),
         own_folder(tmp_path),
     ):
         pass

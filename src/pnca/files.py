@@ -64,7 +64,7 @@ def own_folder(folder: Path, advice: str = "wait for it to end, or name another 
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise InvalidInputError(f"{folder} is in use by another process; {advice}.") from None
+        raise InvalidInputError(f"{folder} is in use by another process or block; {advice}.") from None
     except OSError as error:
         raise InvalidInputError(f"{folder} cannot be written to ({error.strerror}); {advice}.") from error
     try:

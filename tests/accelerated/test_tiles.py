@@ -1,4 +1,5 @@
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import reference
 import scenarios
 from pnca.accelerated.problem import InputFactor, MassProblem
-from pnca.accelerated.tiles import _Pairs, _tiles, chunked_class_log_masses
+from pnca.accelerated.tiles import _in_threads, _Pairs, _tiles, chunked_class_log_masses
 from pnca.maths.kernels import log_expected_kernel, log_input_factor, log_latent_kernel
 from pnca.maths.neighbours import LOG_ZERO, class_log_masses, leave_one_out
 
@@ -297,6 +298,25 @@ def test_chunked_class_log_masses__never_hold_a_number_for_each_pair_of_points(w
         masses.sum().backward()
     linear = 3 * n * (3 + 2)  # the factors of the product
     assert largest.size <= max(max_pairs, linear) < n * n / 100
+
+
+def test_in_threads__an_error_of_one_ends_the_others(monkeypatch):
+    # As Ctrl-C does, which the main thread alone gets: it would wait for all their tiles.
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    z = torch.zeros(1, 300, 1)
+    problem = MassProblem(z, z.clone(), torch.zeros(300, dtype=torch.int64), 1, 1.0, [slice(0, 1)])
+    pairs, done = _Pairs.of(problem, torch.arange(300), 9), []
+
+    def work(tiles):
+        if next(tiles).rows.start == 0:
+            raise KeyboardInterrupt
+        for tile in tiles:
+            done.append(tile)
+            time.sleep(0.001)
+
+    with pytest.raises(KeyboardInterrupt):
+        _in_threads(work, z, pairs)
+    assert len(done) < 100 < len(list(_tiles(300, pairs))) / 2
 
 
 @pytest.mark.parametrize("max_pairs", [1, 300, 10**6])

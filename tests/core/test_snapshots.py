@@ -6,7 +6,7 @@ import torch
 
 from models import make, noisy, planned, watched_fit
 from pnca.models.neighbours import Snapshots
-from pnca.training.loop import Schedule, train
+from pnca.training.loop import Run, Schedule
 
 
 @pytest.mark.parametrize(("n_particles", "n_per_fold"), [(1, 1), (2, 1), (3, 2)])
@@ -18,45 +18,27 @@ def test_snapshots__are_of_the_full_model_and_embed_with_all(n_particles, n_per_
     assert snapshots[0].embeddings.shape == (n_particles + 4 * n_per_fold, 40, 10)
 
 
-def trained_with_snapshots(max_epochs, n_done):
-    """Snapshots of a training that is interrupted after some epochs."""
+def taken_in(max_epochs):
+    """Snapshots of a training."""
     plan = planned(make("PNCA", n_folds=2), *noisy())
     of = plan.objective
-    snapshots = Snapshots(of.embed, of.models.full, tuple(plan.particles.shape), max_epochs)
-
-    class Interrupted:
-        def __init__(self, run):
-            self.run = run
-
-        def __enter__(self):
-            return self.stop
-
-        def __exit__(self, *_):
-            return None
-
-        def stop(self):
-            if self.run.n_epochs == n_done:
-                raise KeyboardInterrupt
-
+    shapes = {"particles": (3, plan.particles.shape[1]), "embeddings": (len(plan.particles), 40, 10)}
+    snapshots = Snapshots(of.embed, of.models.full, shapes, max_epochs)
     schedule = Schedule(max_epochs=max_epochs, learning_rate=0.01)
-    rng = np.random.RandomState(0)
-    trained = train(of, plan.particles, schedule, rng, wrappers=[snapshots.around, Interrupted])
+    trained = Run(of, plan.particles, schedule, np.random.RandomState(0)).train([snapshots.around])
     return snapshots, trained
 
 
-@pytest.mark.parametrize(("n_done", "epochs"), [(1, [1]), (4, [2, 4]), (6, [2, 6]), (20, [2, 6, 20])])
-@pytest.mark.filterwarnings("ignore:Interrupted")
-def test_snapshots__an_interrupted_training_ends_with_one(n_done, epochs):
-    snapshots, trained = trained_with_snapshots(60, n_done)
-    assert [snapshot.epoch for snapshot in snapshots.taken] == epochs
+def test_snapshots__the_last_is_of_the_end():
+    snapshots, trained = taken_in(4)
     last = snapshots.taken[-1]
     assert torch.equal(last.particles, trained.particles[snapshots.full])
     torch.testing.assert_close(last.embeddings, snapshots.embed(trained.particles))
 
 
 def test_snapshots__state_can_be_restored():
-    snapshots, _ = trained_with_snapshots(4, None)
-    other = Snapshots(snapshots.embed, snapshots.full, snapshots._shape, 4)
+    snapshots, _ = taken_in(4)
+    other = Snapshots(snapshots.embed, snapshots.full, snapshots._shapes, 4)
     other.restore(dict(reversed(snapshots.state().items())))
     assert [s.epoch for s in other.taken] == [s.epoch for s in snapshots.taken] == [1, 2, 4]
     for found, expected in zip(other.taken, snapshots.taken, strict=True):

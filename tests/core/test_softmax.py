@@ -10,7 +10,7 @@ from torch.nn import functional
 from models import digits, make, noisy, planned
 from pnca.models.fitted import SoftmaxReader
 from pnca.training import augmentation
-from pnca.training.loop import train
+from pnca.training.loop import Run
 
 
 class Rank:
@@ -85,8 +85,8 @@ def test_ensemble__networks_are_independent_of_their_number():
     """The first network of an ensemble of three is trained as if it were alone."""
     together = planned(make("Ensemble"), *noisy())
     rng = np.random.RandomState
-    of_three = train(together.objective, together.particles, together.schedule, rng(0)).particles
-    alone = train(together.objective, together.particles[:1], together.schedule, rng(0)).particles
+    of_three = Run(together.objective, together.particles, together.schedule, rng(0)).train().particles
+    alone = Run(together.objective, together.particles[:1], together.schedule, rng(0)).train().particles
     torch.testing.assert_close(of_three[:1], alone, atol=1e-5, rtol=0)
     assert (of_three[0] - of_three[1]).abs().max() > 0.01
 
@@ -95,7 +95,7 @@ def test_ensemble__networks_are_independent_of_their_number():
 def test_plan__nothing_is_chosen_and_nothing_scaled(name, n_particles):
     X, y = noisy()
     plan = planned(make(name), X, y)
-    trained = train(plan.objective, plan.particles, plan.schedule, np.random.RandomState(0))
+    trained = Run(plan.objective, plan.particles, plan.schedule, np.random.RandomState(0)).train()
     assert plan.examples.scaler is None
     assert plan.choose(trained) is None
     fitted = plan.finish(trained, None)

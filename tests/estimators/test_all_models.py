@@ -208,8 +208,9 @@ def test_model__interrupt_keeps_a_usable_model(name, blobs, monkeypatch):
 
     on_training_calls(monkeypatch, interrupt)
     model = make(name, max_epochs=1000, batch_size=None)
-    with pytest.warns(UserWarning, match="after 8 of 1000 epochs is kept"):
+    with pytest.raises(KeyboardInterrupt, match="after 8 of 1000 epochs is kept"):
         model.fit(*blobs)
+    assert model.was_interrupted_
     assert model.n_iter_ == 8
     assert model.predict(blobs[0]).shape == (60,)
 

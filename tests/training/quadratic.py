@@ -5,7 +5,7 @@ import torch
 
 from pnca.maths.stein import UNMIXED
 from pnca.networks.stacked import mix_gradients
-from pnca.training.loop import Schedule, train
+from pnca.training.loop import Run, Schedule
 from pnca.training.objective import Evaluation
 
 TARGET = torch.tensor([[1.0, -2.0], [3.0, 0.5]])
@@ -48,8 +48,12 @@ class Evaluated(Quadratic):
         )
 
 
-def run(objective=None, *, particles=None, seed=0, wrappers=(), rng=None, **schedule):
+def begun(objective=None, *, particles=None, seed=0, rng=None, **schedule):
     schedule = Schedule(**{"max_epochs": 300, "learning_rate": 0.1, **schedule})
     particles = torch.zeros(2, 2) if particles is None else particles
     rng = np.random.RandomState(0) if rng is None else rng
-    return train(objective or Quadratic(), particles, schedule, rng, seed=seed, wrappers=wrappers)
+    return Run(objective or Quadratic(), particles, schedule, rng, seed=seed)
+
+
+def run(objective=None, *, wrappers=(), **settings):
+    return begun(objective, **settings).train(wrappers)

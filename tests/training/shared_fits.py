@@ -1,5 +1,6 @@
 """What the processes of test_distributed.py do, all in one start: ``torchrun shared_fits.py folder``."""
 
+import errno
 import json
 import os
 import signal
@@ -164,14 +165,16 @@ def at_step(step, happens):
 
 
 def interrupted(rank):
-    """A fit in which one process gets Ctrl-C."""
+    """A model whose fit ends in all processes when one gets Ctrl-C."""
 
     def interrupt():
         if rank == 1:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with at_step(5, interrupt):
-        return fit("NCA", max_epochs=500)[0]
+    model = make("NCA", max_epochs=500)
+    with at_step(5, interrupt), suppress(KeyboardInterrupt):
+        model.fit(*examples())
+    return model
 
 
 def fail():
@@ -196,10 +199,30 @@ def killed_and_resumed(folder):
     # In the sixth epoch of four steps.
     with suppress(MemoryError), at_step(22, fail), pnca.checkpoints(folder, every=3):
         fit(**case)
-    files = sorted(path.name for path in Path(folder).iterdir())
+    files = sorted(path.name for path in Path(folder).glob("fit-*"))
     with pnca.checkpoints(folder, every=3):
         resumed, _ = fit(**case)
     return whole.particles_, resumed.particles_, whole.history_ == resumed.history_, files
+
+
+def kept_in(folder):
+    """What a fit says that is to be kept in this folder."""
+
+    def work():
+        with pnca.checkpoints(folder):
+            fit("NCA", max_epochs=2)
+
+    return error_of(work)
+
+
+def fitted_on_a_full_disk(folder, rank):
+    """Particles of a fit whose first process cannot write its checkpoints."""
+    with pnca.checkpoints(folder, every=1), patch("os.fsync", lambda file: 1 / 0 if rank else no_room()):
+        return fit("NCA", max_epochs=3)[0].particles_
+
+
+def no_room():
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def main(folder):
@@ -215,8 +238,12 @@ def main(folder):
         arrays["stopped/particles"] = stopped.particles_
         whole, resumed, same_history, files = killed_and_resumed(folder / "checkpoints")
         arrays |= {"whole/particles": whole, "resumed/particles": resumed}
+        arrays["full disk/particles"] = fitted_on_a_full_disk(folder / "full", rank)
+        with pnca.checkpoints(folder / "used"):
+            used = kept_in(folder / "used")
+        (folder / "file").touch()
         told = {
-            "errors": errors(rank),
+            "errors": errors(rank) | {"used": used, "file": kept_in(folder / "file")},
             "stopped": stopped.n_iter_,
             "was_interrupted": stopped.was_interrupted_,
             "same_history": same_history,

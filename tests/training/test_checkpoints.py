@@ -1,5 +1,10 @@
 """A fit that is killed and started again ends as one that nobody killed."""
 
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,17 +14,24 @@ from torch import nn
 import pnca
 from models import make
 from pnca.exceptions import CorruptDataError, InvalidInputError
+from pnca.files import LOCK, own_folder
 from pnca.models.neighbours import NeighbourObjective
 from pnca.models.softmax import SoftmaxObjective
-from pnca.training.checkpoints import Checkpoint, NumpyStream, TorchStreams, Values
+from pnca.training.checkpoints import Checkpoint
 from pnca.training.loop import surroundings
 from pnca.training.shards import ONE_PROCESS, Shards
+from pnca.training.states import NumpyStream, TorchStreams, Values
 
 FILE = "fit-001.safetensors"
 
 
 class KilledError(Exception):
     pass
+
+
+def files(folder):
+    """Names of the files in a folder, but for its lock."""
+    return sorted(path.name for path in folder.iterdir() if path.name != LOCK)
 
 
 def raise_at(patch, step, error):
@@ -61,13 +73,13 @@ def test_killed_fit__ends_as_one_that_was_not(name, blobs, monkeypatch, tmp_path
     model = make(name, **RANDOM)
     whole = clone(model).fit(*blobs)
     fit_killed(monkeypatch, tmp_path, model, *blobs, step=32)  # in the eighth epoch
-    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    assert files(tmp_path) == [FILE]
     calls = raise_at(monkeypatch, -1, KilledError)
     with pnca.checkpoints(tmp_path, every=3):
         resumed = clone(model).fit(*blobs)
     assert len(calls) == 4 * 4  # from the sixth epoch to the tenth
     assert_same_fit(whole, resumed, blobs[0])
-    assert not list(tmp_path.iterdir())
+    assert not files(tmp_path)
 
 
 def test_killed_fit__comes_back_to_snapshots_of_before(monkeypatch, tmp_path):
@@ -98,7 +110,7 @@ def test_killed_fit__that_was_killed_twice(solver, blobs, monkeypatch, tmp_path)
 def test_killed_fit__without_a_seed_keeps_the_one_it_had(blobs, monkeypatch, tmp_path):
     model = make("PNCA", n_folds=3, max_epochs=8, random_state=None)
     fit_killed(monkeypatch, tmp_path, model, *blobs, step=7)
-    seed = Checkpoint(tmp_path / FILE, 3, ONE_PROCESS).seed(-1)
+    seed = Checkpoint(tmp_path / FILE, 3, ONE_PROCESS, print).seed(-1)
     with pnca.checkpoints(tmp_path, every=3):
         resumed = clone(model).fit(*blobs)
     assert_same_fit(
@@ -138,14 +150,14 @@ def test_checkpoints__a_complete_fit_of_a_killed_run_is_not_trained_again(blobs,
         with pytest.raises(KilledError), pnca.checkpoints(tmp_path, every=2):
             [clone(model).fit(*blobs) for model in (first, second)]
     whole = clone(first).fit(*blobs)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [FILE, "fit-002.safetensors"]
+    assert files(tmp_path) == [FILE, "fit-002.safetensors"]
     steps = raise_at(monkeypatch, -1, KilledError)
     with pnca.checkpoints(tmp_path, every=2):
         assert_same_fit(whole, clone(first).fit(*blobs), blobs[0])
         assert not steps
         clone(second).fit(*blobs)
     assert len(steps) == 3  # two of five epochs were kept
-    assert not list(tmp_path.iterdir())
+    assert not files(tmp_path)
 
 
 def test_checkpoints__ctrl_c_keeps_the_fit_and_the_file(blobs, monkeypatch, tmp_path):
@@ -153,8 +165,8 @@ def test_checkpoints__ctrl_c_keeps_the_fit_and_the_file(blobs, monkeypatch, tmp_
     whole = clone(model).fit(*blobs)
     with monkeypatch.context() as patch:
         raise_at(patch, 9, KeyboardInterrupt)
-        with pytest.warns(UserWarning, match="after 8 of 12"), pnca.checkpoints(tmp_path, every=5):
-            kept = clone(model).fit(*blobs)
+        with pytest.raises(KeyboardInterrupt, match="after 8 of 12"), pnca.checkpoints(tmp_path, every=5):
+            (kept := clone(model)).fit(*blobs)
     assert kept.n_iter_ == 8
     assert (tmp_path / FILE).exists()
     with pnca.checkpoints(tmp_path, every=5):
@@ -197,25 +209,97 @@ def test_checkpoint__half_written_files_are_ignored_and_removed(blobs, tmp_path)
     with pnca.checkpoints(tmp_path):
         fitted = make("NCA", max_epochs=4).fit(*blobs)
     assert_same_fit(make("NCA", max_epochs=4).fit(*blobs), fitted, blobs[0])
-    assert not list(tmp_path.iterdir())
+    assert not files(tmp_path)
 
 
-def test_checkpoint__a_write_that_fails_leaves_the_last_file(blobs, monkeypatch, tmp_path):
-    n_written = []
+@pytest.mark.parametrize("n_fitting", [1, 2, 3])
+def test_checkpoint__writes_that_fail_are_one_warning_and_the_fit_goes_on(
+    n_fitting, blobs, monkeypatch, tmp_path
+):
+    original, n_written = os.fsync, []
 
     def sync(file):
         n_written.append(file)
-        if len(n_written) == 2:
-            raise OSError("No space left on device")
+        if len(n_written) > n_fitting:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        original(file)
 
-    model = make("NCA", max_epochs=9)
+    model = make("NCA", max_epochs=15)
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", sync)
-        with pytest.raises(OSError, match="No space"), pnca.checkpoints(tmp_path, every=3):
+        with (
+            pytest.warns(UserWarning, match="can no longer be written") as warned,
+            pnca.checkpoints(tmp_path, every=3),
+        ):
+            fitted = clone(model).fit(*blobs)
+    (warning,) = warned
+    assert f"in {tmp_path} can no longer be written (No space left on device)" in str(warning.message)
+    assert len(n_written) == 6  # a trial, and every three of fifteen epochs
+    assert not files(tmp_path)
+    assert_same_fit(clone(model).fit(*blobs), fitted, blobs[0])
+
+
+def test_checkpoints__a_folder_that_cannot_be_written_to_is_an_error_at_once(monkeypatch, tmp_path):
+    def full(file):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", full)
+    refusal = rf"{tmp_path} \(No space left on device\): make room there, or name another folder"
+    with pytest.raises(InvalidInputError, match=refusal), pnca.checkpoints(tmp_path):
+        raise AssertionError
+    assert not files(tmp_path)
+    monkeypatch.undo()
+    with pnca.checkpoints(tmp_path):  # it was not kept
+        pass
+
+
+def test_checkpoints__a_folder_is_of_one_block_at_a_time(tmp_path):
+    with (
+        pnca.checkpoints(tmp_path),
+        pytest.raises(InvalidInputError, match=r"in use by another .* or name another folder for the check"),
+        pnca.checkpoints(str(tmp_path)),
+    ):
+        raise AssertionError
+    with pnca.checkpoints(tmp_path), pnca.checkpoints(tmp_path / "inside"):
+        pass
+
+
+def test_checkpoints__the_fits_of_a_forked_process_have_no_part_in_the_folder(monkeypatch, tmp_path):
+    with pnca.checkpoints(tmp_path):
+        assert surroundings().checkpoint is not None
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        assert surroundings().checkpoint is None
+
+
+def test_checkpoints__torchrun_s_processes_wait_with_the_lock_until_they_are_a_group(monkeypatch, tmp_path):
+    monkeypatch.setenv("RANK", "1")
+    with pnca.checkpoints(tmp_path), pnca.checkpoints(tmp_path):
+        surroundings()
+        with pytest.raises(InvalidInputError, match="in use"), own_folder(tmp_path):
+            pass
+
+
+@pytest.mark.parametrize("what", ["folder", "link", "pipe"])
+def test_checkpoint__what_is_no_file_is_refused(what, blobs, tmp_path):
+    make_it = {"folder": Path.mkdir, "link": lambda path: path.symlink_to("gone"), "pipe": os.mkfifo}[what]
+    make_it(tmp_path / FILE)
+    refusal = rf"{FILE} cannot be read \(it is not a file\): delete it"
+    with pytest.raises(InvalidInputError, match=refusal), pnca.checkpoints(tmp_path):
+        make("NCA").fit(*blobs)
+
+
+def test_checkpoint__a_fit_that_fails_after_its_training_is_not_complete(blobs, monkeypatch, tmp_path):
+    model = make("PNCA", n_folds=2, max_epochs=5)
+    with monkeypatch.context() as patch:
+        patch.setattr("pnca.models.neighbours.choose", lambda *_: 1 / 0)
+        with pnca.checkpoints(tmp_path), suppress(ZeroDivisionError):
             clone(model).fit(*blobs)
-    assert [path.name for path in tmp_path.iterdir()] == [FILE]
-    with pnca.checkpoints(tmp_path, every=3):
-        assert_same_fit(clone(model).fit(*blobs), clone(model).fit(*blobs), blobs[0])
+    assert files(tmp_path) == [FILE]
+    steps = raise_at(monkeypatch, -1, KilledError)
+    with pnca.checkpoints(tmp_path):
+        resumed = clone(model).fit(*blobs)
+    assert not steps
+    assert_same_fit(clone(model).fit(*blobs), resumed, blobs[0])
 
 
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"\x10\x00\x00\x00\x00\x00\x00\x00{}"])
@@ -239,10 +323,9 @@ def test_checkpoint__there_is_none_outside_of_a_block(blobs, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     with pnca.checkpoints(tmp_path / "inside"):
         assert surroundings().checkpoint is not None
-    (tmp_path / "inside").rmdir()
     assert surroundings().checkpoint is None
     make("NCA", max_epochs=2).fit(*blobs)
-    assert not list(tmp_path.iterdir())
+    assert files(tmp_path) == ["inside"]
 
 
 def test_numpy_stream__goes_back():

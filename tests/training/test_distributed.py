@@ -41,7 +41,7 @@ class Processes:
         self.n = n
         self.reports = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(n)]
         self.arrays = [dict(np.load(folder / f"{rank}.npz")) for rank in range(n)]
-        self.left = list((folder / "checkpoints").iterdir())
+        self.left = list((folder / "checkpoints").glob("fit-*"))
 
     def of(self, case, part="particles"):
         return [arrays[f"{case}/{part}"] for arrays in self.arrays]
@@ -125,6 +125,21 @@ def test_shared_fit__is_resumed_bit_for_bit(processes):
         assert report["same_history"]
         assert report["files"] == ["fit-001.safetensors"]
     assert processes.left == []
+
+
+def test_shared_fit__goes_on_without_checkpoints_where_the_disk_is_full(processes):
+    expected, _ = fit("NCA", max_epochs=3)
+    for particles in processes.of("full disk"):
+        np.testing.assert_allclose(
+            that_matter("NCA", particles), that_matter("NCA", expected.particles_), atol=1e-4
+        )
+
+
+@pytest.mark.parametrize(("folder", "reason"), [("used", "in use by another"), ("file", "cannot be made")])
+def test_shared_fit__every_process_refuses_a_folder_that_the_first_cannot_use(processes, folder, reason):
+    for report in processes.reports:
+        assert reason in report["errors"][folder]
+        assert "name another folder for the checkpoints" in report["errors"][folder]
 
 
 @pytest.mark.parametrize("what", ["X", "rows", "y", "bandwidth", "random_state", "model"])

@@ -1,4 +1,5 @@
 import itertools
+import math
 from contextlib import contextmanager
 
 import numpy as np
@@ -10,7 +11,7 @@ from pnca.maths.stein import Mixing
 from pnca.training.loop import Step
 from pnca.training.objective import Evaluation
 from pnca.training.optimisers import make_optimiser
-from training.quadratic import TARGET, Evaluated, Quadratic, run
+from training.quadratic import TARGET, Evaluated, Quadratic, begun, run
 
 # Steps
 
@@ -222,22 +223,33 @@ def interrupted_at(step):
     return Evaluated(evaluation)
 
 
-def test_train__interrupt_keeps_the_fit_so_far():
-    seen = []
-    with pytest.warns(UserWarning, match="5 of 300 epochs is kept"):
-        particles, history, was_interrupted = run(interrupted_at(6), wrappers=[noted("a", seen)])
+def test_train__interrupt_leaves_what_was_learnt_so_far():
+    seen, left = [], begun(interrupted_at(6))
+    with pytest.raises(KeyboardInterrupt):
+        left.train([noted("a", seen)])
+    assert left.has_learnt()
+    particles, history, was_interrupted = left.trained(was_interrupted=True)
     assert len(history.loss) == 5
     assert torch.equal(particles, run(max_epochs=5).particles)
     assert was_interrupted
     assert seen[-2:] == ["a after 5", "a leaves 5"]
 
 
-def test_train__interrupt_before_the_first_epoch_has_no_history():
-    with pytest.warns(UserWarning, match="0 of 300"):
-        particles, history, was_interrupted = run(interrupted_at(1))
-    assert (particles == 0).all()
-    assert history == ((), ())
-    assert was_interrupted
+def test_train__interrupt_before_the_end_of_the_first_epoch_leaves_nothing():
+    left = begun(interrupted_at(1))
+    with pytest.raises(KeyboardInterrupt):
+        left.train()
+    assert not left.has_learnt()
+
+
+@pytest.mark.parametrize("what", ["particles", "loss"])
+def test_train__interrupt_of_a_training_that_diverged_leaves_nothing(what):
+    left = begun(interrupted_at(3))
+    with pytest.raises(KeyboardInterrupt):
+        left.train()
+    assert left.has_learnt()
+    (left.particles.data if what == "particles" else left.log.means)[0] = math.nan
+    assert not left.has_learnt()
 
 
 def test_train__interrupt_by_a_wrapper_keeps_the_epoch():
@@ -249,10 +261,10 @@ def test_train__interrupt_by_a_wrapper_keeps_the_epoch():
 
         yield after_epoch
 
-    with pytest.warns(UserWarning, match="2 of 300"):
-        particles, history, _ = run(wrappers=[wrap])
-    assert len(history.loss) == 2
-    assert torch.equal(particles, run(max_epochs=2).particles)
+    left = begun()
+    with pytest.raises(KeyboardInterrupt):
+        left.train([wrap])
+    assert torch.equal(left.trained().particles, run(max_epochs=2).particles)
 
 
 def test_train__an_error_leaves_the_wrappers():

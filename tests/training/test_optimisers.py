@@ -1,9 +1,12 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 
 import scenarios
 from pnca.maths.stein import Mixing
-from pnca.training.optimisers import _TorchOptimiser, make_optimiser
+from pnca.training.optimisers import _TorchNadam, make_optimiser
 
 TORCH = {"nadam": torch.optim.NAdam, "adam": torch.optim.Adam}
 
@@ -34,9 +37,19 @@ def test_make_optimiser__leaves_the_direction_alone():
     assert (w < 0).all()
 
 
+def test_fit__imports_no_compiler():
+    """It takes a second, and Ctrl-C meanwhile would leave half of it."""
+    code = (
+        "import sys, numpy as np, pnca; y = np.arange(20) % 2\n"
+        "pnca.PNCAClassifier(max_epochs=2).fit(np.random.normal(size=(20, 2)) + y[:, None], y)\n"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False).returncode == 0
+
+
 def torch_nadam(w):
     """As on a GPU without Triton."""
-    return _TorchOptimiser(torch.optim.NAdam([w], lr=0.01, foreach=True), w)
+    return _TorchNadam(w, 0.01)
 
 
 MAKERS = {

@@ -8,8 +8,10 @@ and a thirtieth where the result underflows.
 import functools
 import itertools
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -198,13 +200,17 @@ def _in_threads(work: Callable[[Iterator[_Tile]], _Result], queries: Tensor, pai
     if n_threads == 1:
         return [work(_tiles(n_rows, pairs))]
 
+    ended = threading.Event()
+
     def alone(part: int) -> _Result:
         torch.set_num_threads(1)  # of this thread
+        own = itertools.islice(_tiles(n_rows, pairs), part, None, n_threads)
         with torch.no_grad():
-            return work(itertools.islice(_tiles(n_rows, pairs), part, None, n_threads))
+            return work(itertools.takewhile(lambda _: not ended.is_set(), own))
 
     try:
-        with ThreadPoolExecutor(n_threads) as pool:
+        with ThreadPoolExecutor(n_threads) as pool, ExitStack() as stack:
+            stack.callback(ended.set)  # Ctrl-C, which the main thread alone sees, ends the others too
             return list(pool.map(alone, range(n_threads)))
     finally:
         torch.set_num_threads(torch.get_num_threads())  # with which later threads begin

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from numbers import Integral, Real
@@ -13,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -24,13 +22,15 @@ from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import Fitted, FloatArray, attributes_of
 from pnca.models.plan import Options, Plan, scaled
 from pnca.models.selection import Choice
-from pnca.training.loop import History, Trained, surroundings, train
+from pnca.training.loop import Run, Trained, surroundings
 from pnca.training.sampling import Examples, numbered_groups, row_order
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pnca.training.shards import ProcessShards
+
+_INTERRUPTED = "The fit after {n} of {of.max_epochs} epochs is kept, with nothing chosen out of fold."
 
 
 #: Numbers in X up to which the examples are brought into an order of their own; more are left where they are.
@@ -96,6 +96,10 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on labelled examples.
 
+        Ctrl-C keeps what was learnt, as soon as an epoch is done: the estimator is then fitted, with
+        ``was_interrupted_``, and KeyboardInterrupt is raised, so that a search stops too. A second Ctrl-C
+        ends the fit at once, without it.
+
         Parameters
         ----------
         X : array-like of shape (n, n_features), or (n, ...) if ``module`` is given
@@ -112,27 +116,37 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Check, plan, train, choose, finish; a process group and a checkpoint may surround it."""
         self._forget()
-        around = surroundings()
-        rng = around.random_state(self.random_state)
-        with around.agreement() as identify:
-            options = Options.of(self)
-            examples = check_examples(self, options, X, y, groups)
-            plan = self._plan(options, examples, rng, around.shards)
-            identify(lambda: _identity(type(self).__name__, options, plan))
-        trained = train(
-            plan.objective,
-            plan.particles,
-            plan.schedule,
-            rng,
-            seed=around.seed(int(rng.randint(2**31))),
-            wrappers=[*plan.wrappers, *around.wrappers(type(self).__name__ if self.verbose else None)],
-            shards=around.shards,
-        )
-        _warn_unless_learnt(trained.history)
+        # An interrupt within torch's own contexts could leave gradients off in all that follows.
+        with torch.enable_grad():
+            around = surroundings()
+            rng = around.random_state(self.random_state)
+            with around.agreement() as identify:
+                options = Options.of(self)
+                examples = check_examples(self, options, X, y, groups)
+                plan = self._plan(options, examples, rng, around.shards)
+                identify(lambda: _identity(type(self).__name__, options, plan))
+            seed = around.seed(int(rng.randint(2**31)))
+            run = Run(plan.objective, plan.particles, plan.schedule, rng, seed=seed, shards=around.shards)
+            caption = type(self).__name__ if self.verbose else None
+            try:
+                trained = run.train([*plan.wrappers, *around.wrappers(caption)])
+                trained.history.warn_unless_learnt()
+                self._end(plan, trained, options)
+                around.complete()
+                return self
+            except KeyboardInterrupt:
+                if not run.has_learnt():
+                    raise
+            try:
+                self._end(plan, run.trained(was_interrupted=True), options)
+            except Exception as error:  # a search, which goes on after errors, must end
+                raise KeyboardInterrupt from error
+            raise KeyboardInterrupt(_INTERRUPTED.format(n=run.n_epochs, of=plan.schedule))
+
+    def _end(self, plan: Plan, trained: Trained, options: Options) -> None:
+        """Choose and finish; quickly if the training was interrupted."""
         choice = plan.choose(trained)
-        fitted = plan.finish(trained, choice)
-        self._publish(fitted, plan, trained, choice, options)
-        return self
+        self._publish(plan.finish(trained, choice), plan, trained, choice, options)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predict the most probable class.
@@ -337,19 +351,6 @@ def _identity(model: str, options: Options, plan: Plan) -> Mapping[str, str]:
         module=getattr(plan.network, "template", None),
         random_state=plan.particles,  # which it decides; errors name the parameter
     )
-
-
-def _warn_unless_learnt(history: History) -> None:
-    # A few epochs prove nothing; after that, a loss that has not fallen is a matter of scale.
-    first, *others = history.loss or (0.0,)
-    if len(others) >= 10 and min(others) >= first > 1e-6:
-        warnings.warn(
-            f"The loss did not fall in {len(history.loss)} epochs (it began at {first:.4g} and ended at "
-            f"{others[-1]:.4g}): scale the inputs (for example with "
-            "sklearn.preprocessing.StandardScaler), or change learning_rate.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
 
 
 def _validate(estimator: ParticleClassifier, *arrays: ArrayLike, reset: bool) -> Any:  # noqa: ANN401

@@ -61,6 +61,8 @@ class NCAClassifier(NeighbourClassifier):
         ``loss`` and ``accuracy`` (both leave-one-out) in each epoch.
     n_iter_ : int
         Epochs run.
+    was_interrupted_ : bool
+        Whether Ctrl-C ended the fit, which then has what it had learnt.
 
     Examples
     --------

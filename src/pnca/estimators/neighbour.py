@@ -37,6 +37,10 @@ class NeighbourClassifier(ParticleClassifier):
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Train on labelled examples.
 
+        Ctrl-C keeps what was learnt, as soon as an epoch is done: the estimator is then fitted, with
+        ``was_interrupted_``, and KeyboardInterrupt is raised, so that a search stops too. A second Ctrl-C
+        ends the fit at once, without it.
+
         Parameters
         ----------
         X : array-like of shape (n, n_features), or (n, ...)

@@ -148,6 +148,9 @@ class PNCAClassifier(NeighbourClassifier):
         ``loss`` and ``accuracy`` (both leave-one-out) in each epoch.
     n_iter_ : int
         Epochs run.
+    was_interrupted_ : bool
+        Whether Ctrl-C ended the fit. It then has the particles that it had trained, and the bandwidth and
+        background of the training; nothing was chosen out of fold, and there is no ``oof_proba_``.
 
     Examples
     --------

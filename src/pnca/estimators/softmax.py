@@ -58,6 +58,8 @@ class DNNClassifier(_SoftmaxClassifier):
         ``loss`` and ``accuracy`` on the training data in each epoch.
     n_iter_ : int
         Epochs run.
+    was_interrupted_ : bool
+        Whether Ctrl-C ended the fit, which then has what it had learnt.
 
     Examples
     --------

@@ -38,7 +38,7 @@ from pnca.models.plan import (
 from pnca.models.selection import BACKGROUND, Choice, Question, Snapshot, choose
 from pnca.networks import ParticleNetwork
 from pnca.training.augmentation import Augmentation
-from pnca.training.loop import Run, Trained
+from pnca.training.loop import Phase, Run, Trained, announced, silent
 from pnca.training.objective import Evaluation
 from pnca.training.sampling import Examples, FoldModels, Indices, partnered_batches
 from pnca.training.shards import ProcessShards
@@ -196,26 +196,27 @@ class NeighbourObjective:
 class Snapshots:
     """Takes snapshots of a training, which a checkpoint can keep.
 
-    ``embed`` maps the particles of all models, of this shape, to embeddings; ``full`` are the rows of the
-    full model's.
+    ``embed`` maps the particles of all models to embeddings; ``full`` are the rows of the full model's.
+    ``shapes`` are those of a snapshot's tensors.
     """
 
     def __init__(
-        self, embed: Callable[[Tensor], Tensor], full: slice, shape: tuple[int, ...], max_epochs: int
+        self,
+        embed: Callable[[Tensor], Tensor],
+        full: slice,
+        shapes: dict[str, tuple[int, ...]],
+        max_epochs: int,
     ) -> None:
-        self.embed, self.full, self._shape = embed, full, shape
-        self.epochs = {math.ceil(share * max_epochs) for share in _SNAPSHOTS}
+        self.embed, self.full, self._shapes = embed, full, shapes
+        self.epochs = sorted({math.ceil(share * max_epochs) for share in _SNAPSHOTS})
         self.taken: list[Snapshot] = []
+        self._run: Run | None = None
 
     @contextmanager
     def around(self, run: Run) -> Iterator[Callable[[], None]]:
-        """Take snapshots of a run; a training that is interrupted ends with one."""
-        run.kept["snapshots"] = self
+        """Take snapshots of a run."""
+        run.kept["snapshots"], self._run = self, run
         yield lambda: self._take(run) if run.n_epochs in self.epochs else None
-        is_new = not self.taken or self.taken[-1].epoch < run.n_epochs
-        if 0 < run.n_epochs < run.schedule.max_epochs and is_new:
-            with torch.no_grad():
-                self._take(run)
         if run.shards is not None:  # the choice must not depend on a rank's rounding
             for _, particles, embeddings in self.taken:
                 run.shards.follow_(particles), run.shards.follow_(embeddings)
@@ -226,16 +227,15 @@ class Snapshots:
 
     def state(self) -> dict[str, Tensor]:
         """Their tensors, named by the epoch."""
-        names = ("particles", "embeddings")
-        return {f"{s.epoch}.{name}": getattr(s, name) for s in self.taken for name in names}
+        return {f"{s.epoch}.{name}": getattr(s, name) for s in self.taken for name in self._shapes}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go back to a state; a ValueError if it is not of these particles."""
-        epochs = sorted({int(name.split(".")[0]) for name in state})
+        """Go back to a state; a ValueError if it is not of these particles, or not of the epochs so far."""
+        epochs = [e for e in self.epochs if self._run is None or e <= self._run.n_epochs]
+        expected = {f"{e}.{name}": shape for e in epochs for name, shape in self._shapes.items()}
+        if {name: tuple(tensor.shape) for name, tensor in state.items()} != expected:
+            raise ValueError("these are not the snapshots of this training")
         self.taken = [Snapshot(e, state[f"{e}.particles"], state[f"{e}.embeddings"]) for e in epochs]
-        for _, particles, embeddings in self.taken:
-            if (len(embeddings), *particles.shape[1:]) != self._shape or len(particles) != self.full.stop:
-                raise ValueError("a snapshot is of other particles")
 
 
 def plan_neighbours(
@@ -254,7 +254,11 @@ def plan_neighbours(
     schedule = make_schedule(options, examples, network, models.n_total, device)
     if not objective.can_be_captured():
         schedule = replace(schedule, graph_key=None)
-    snapshots = Snapshots(objective.embed, models.full, tuple(particles.shape), schedule.max_epochs)
+    shapes = {
+        "particles": (models.n_particles, particles.shape[1]),
+        "embeddings": (models.n_total, len(examples.labels), n_components),
+    }
+    snapshots = Snapshots(objective.embed, models.full, shapes, schedule.max_epochs)
     ending = _Ending(options, examples, kernel, prior, objective, snapshots)
     return Plan(
         objective=objective,
@@ -308,10 +312,10 @@ class _Ending(NamedTuple):
     snapshots: Snapshots
 
     def choose(self, trained: Trained) -> Choice:
-        """Choose out of fold what is not given; without folds, take what there is."""
+        """Choose out of fold what is not given; without folds or time for it, take what there is."""
         objective, background = self.objective, self.objective.background
         novelty, residuals = make_novelty(self.options, self.examples, objective.models.folds)
-        if not self.snapshots.taken:
+        if trained.was_interrupted or not self.snapshots.taken:
             if novelty is not None:
                 # No mass is known that held-out examples get; as near as neighbours all would give this.
                 novelty = novelty.with_depth(len(self.examples.labels), background or BACKGROUND)
@@ -332,7 +336,7 @@ class _Ending(NamedTuple):
             novelty=novelty,
             residuals=residuals,
         )
-        return choose(self.snapshots.taken, question).at(self.examples.place)
+        return choose(self.snapshots.taken, question, self._phase).at(self.examples.place)
 
     def finish(self, trained: Trained, choice: Choice | None) -> Fitted:
         """Embed the training examples with the chosen particles."""
@@ -343,7 +347,11 @@ class _Ending(NamedTuple):
             self.objective.input_factor,
         )
         device = resolve_device(self.options.device)
-        chunks = [z for z, _ in run_network(network, choice.particles, examples.inputs, device)]
+        chunks = []
+        with self._phase("embedding", len(examples.labels)) as advance:
+            for z, inputs in run_network(network, choice.particles, examples.inputs, device):
+                chunks.append(z)
+                advance(len(inputs))
         kernel = self.kernel.at(choice.bandwidth)
         support = Support(
             embeddings=torch.cat(chunks, dim=1).cpu().double(),
@@ -367,6 +375,10 @@ class _Ending(NamedTuple):
             reader=reader,
         )
 
+    @property
+    def _phase(self) -> Phase:
+        return announced(self.objective.shards) if self.options.verbose else silent
+
 
 def _weights(examples: Examples) -> Tensor:
     return torch.from_numpy(examples.class_weight[examples.labels])
@@ -379,5 +391,5 @@ def _warn_if_isolated(reader: NeighbourReader) -> None:
             f"background has ({reader.support.background:.3g}), so the class shares decide. Scale the inputs "
             "(for example with sklearn.preprocessing.StandardScaler), raise bandwidth, or lower background.",
             ConvergenceWarning,
-            stacklevel=6,
+            stacklevel=7,
         )

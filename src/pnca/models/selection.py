@@ -16,6 +16,7 @@ from torch import Tensor
 from pnca.maths.inputs import InputFactor, Novelty
 from pnca.maths.neighbours import LOG_ZERO, class_log_masses, log_class_probabilities, log_mean, safe_log
 from pnca.models.kernels import Kernel, PositiveKernel
+from pnca.training.loop import Phase, silent
 from pnca.training.sampling import FoldModels, spread_rows
 
 #: The background mass where none is given.
@@ -131,13 +132,19 @@ class _Candidates(NamedTuple):
     costs: Tensor  # (b,), penalised negative log-likelihoods
 
 
-def choose(snapshots: list[Snapshot], question: Question) -> Choice:
+def choose(snapshots: list[Snapshot], question: Question, phase: Phase = silent) -> Choice:
     """Choose epoch, kinds of particles, bandwidth and background by the likelihood out of fold."""
     if len(question.labels) <= _FEW_FOR_A_GPU:
         snapshots = [s._replace(embeddings=s.embeddings.cpu()) for s in snapshots]
     question = question.on(_precise(snapshots[0].embeddings[:0]).device)
     weights = question.weights * _has_support(question)
-    found = list(_candidates(snapshots, weights, question))
+    found = []
+    with phase(
+        "choosing", len(snapshots) * len(_factors(question)) * len(_mixtures(question.models.n_kinds))
+    ) as advance:
+        for candidates in _candidates(snapshots, weights, question):
+            found.append(candidates)
+            advance()
     best = min(found, key=lambda candidates: float(candidates.costs.min()))
     # The likelihood of few examples has a wide top, whose very best candidate is a matter of luck.
     alike = [c for c in found if c.snapshot is best.snapshot and c.kinds == best.kinds]
@@ -146,7 +153,7 @@ def choose(snapshots: list[Snapshot], question: Question) -> Choice:
     bandwidth, background = posterior_mean(bandwidths, costs), question.background
     if background is None:
         background = posterior_mean(torch.stack([c.backgrounds for c in alike]), costs)
-    log_masses = _all_log_masses(best, question.kernel.at(bandwidth), question)
+    log_masses = _all_log_masses(best, question.kernel.at(bandwidth), question, phase)
     novelty = question.novelty
     if novelty is not None and question.residuals is not None:
         novelty = novelty.with_depth(_typical_mass(log_masses), background or BACKGROUND)
@@ -168,9 +175,8 @@ def _candidates(snapshots: list[Snapshot], weights: Tensor, question: Question) 
     labels, models = question.labels, question.models
     # Some thousand examples choose as well as all.
     rows = spread_rows(len(labels), MANY_ROWS).to(labels.device)
-    factors = _BANDWIDTHS if question.kernel.is_tunable else (1.0,)
     log_input = _log_input(rows, question)
-    for snapshot, factor in product(snapshots, factors):
+    for snapshot, factor in product(snapshots, _factors(question)):
         kernel = question.kernel.at(question.kernel.bandwidth * factor)
         share = torch.tensor(snapshot.epoch / question.max_epochs)
         penalty = float(shrinkage(torch.tensor(factor), 1.0, _BANDWIDTH_SPREAD))
@@ -188,20 +194,27 @@ def _candidates(snapshots: list[Snapshot], weights: Tensor, question: Question) 
             yield _Candidates(snapshot, kinds, kernel.bandwidth, backgrounds, costs)
 
 
+def _factors(question: Question) -> tuple[float, ...]:
+    """Bandwidths that are tried, as multiples of the reference."""
+    return _BANDWIDTHS if question.kernel.is_tunable else (1.0,)
+
+
 def _backgrounds(given: float | None, reference: float) -> Tensor:
     if given is not None:
         return torch.tensor([given], dtype=torch.float64)
     return reference * torch.tensor(_BACKGROUNDS, dtype=torch.float64)
 
 
-def _all_log_masses(best: _Candidates, kernel: Kernel, question: Question) -> Tensor:
+def _all_log_masses(best: _Candidates, kernel: Kernel, question: Question, phase: Phase) -> Tensor:
     """Log masses (members, n, c) of all examples out of fold, by the particles that were chosen."""
     n, chunks = len(question.labels), []
     n_rows = n if kernel.is_linear else MANY_ROWS
-    for rows in torch.arange(n).tensor_split(-(-n // n_rows)):
-        rows = rows.to(question.labels.device)
-        masses = _log_masses(best.snapshot, rows, _log_input(rows, question), kernel, question)
-        chunks.append(masses[_are_of(best.kinds, masses, question.models)])
+    with phase("out of fold", n) as advance:
+        for rows in torch.arange(n).tensor_split(-(-n // n_rows)):
+            rows = rows.to(question.labels.device)
+            masses = _log_masses(best.snapshot, rows, _log_input(rows, question), kernel, question)
+            chunks.append(masses[_are_of(best.kinds, masses, question.models)])
+            advance(len(rows))
     return torch.cat(chunks, dim=1)
 
 

@@ -1,57 +1,48 @@
 """Checkpoints: the whole state of a training, written to a file every few epochs.
 
-A file is written under a temporary name and then renamed, so it is complete or absent. Each part of the state
-has ``state()``, which returns named tensors, and ``restore(state)``. A block of several fits keeps one file
-for each until it ends, so that a run that is killed in a later fit does not train the earlier ones again.
+A file is written under a temporary name and then renamed, so it is complete or absent. A block of several
+fits keeps one file for each until it ends, so that a run that is killed in a later fit does not train the
+earlier ones again.
 """
 
 import hashlib
 import json
 import os
+import stat
+import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from pnca.exceptions import CorruptDataError, InvalidInputError
-from pnca.files import make_folder, write_atomically
-from pnca.training.shards import Shards
+from pnca.files import make_folder, own_folder, write_atomically
+from pnca.training.shards import ONE_PROCESS, PROCESSES, Shards
+from pnca.training.states import HasState, NumpyStream, State, TorchStreams, Values
 
 if TYPE_CHECKING:
     from pnca.training.loop import Run
 
 #: Version of the files; raise it when their content changes.
-_FORMAT = 2
-
-State = dict[str, Tensor]
-
-
-class HasState(Protocol):
-    """A part of the state that a checkpoint holds."""
-
-    def state(self) -> Mapping[str, Tensor]:
-        """All that decides what happens next, as named tensors."""
-
-    def restore(self, state: State) -> None:
-        """Go back to a state."""
+_FORMAT = 3
+_ADVICE = "name another folder for the checkpoints"
 
 
 class Checkpoint:
     """The state of one fit in a file, which rank 0 reads, and writes every so many epochs."""
 
-    def __init__(self, path: Path, every: int, shards: Shards) -> None:
-        self.path, self.every, self.shards = path, every, shards
+    def __init__(self, path: Path, every: int, shards: Shards, report: Callable[[OSError], None]) -> None:
+        self.path, self.every, self.shards, self.report = path, every, shards, report
         self.is_complete = False
         self._parts: dict[str, HasState] = {}
         self._fingerprints: dict[str, str] = {}
         self._seed, self._epoch_written = 0, -1
         content = None
-        with shards.together(dict):  # a folder that cannot be read is an error on every rank
+        with shards.together(dict):  # a file that cannot be read is an error on every rank
             if shards.is_first:
                 content = _read(path)
         # From rank 0: the machines need no disk in common.
@@ -92,7 +83,6 @@ class Checkpoint:
         yield lambda: self._write(run.n_epochs) if run.n_epochs % self.every == 0 else None
         if run.n_epochs == run.schedule.max_epochs:
             self._write(run.n_epochs)
-            self.is_complete = True
 
     def _resume(self, max_epochs: int) -> None:
         """Restore all parts, if there is a file; an error if it does not hold what they need."""
@@ -139,33 +129,71 @@ class Checkpoint:
         }
         metadata["digest"] = _digest(metadata, tensors)
         content = save(tensors, metadata={"pnca": json.dumps(metadata)})
-
-        def write(temporary: Path) -> None:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                # On the disk before it takes the place of the last one: a power cut must not cost both.
-                os.fsync(file.fileno())
-
-        write_atomically(self.path, write)
+        try:
+            _write_whole(self.path, content)
+        except OSError as error:
+            self.report(error)
 
 
 class _Session:
-    """The fits of one block, in their order."""
+    """The fits of one block, in their order, and the folder that is theirs while it runs."""
 
-    def __init__(self, folder: Path, every: int) -> None:
-        self.folder, self.every = folder, every
+    def __init__(self, folder: Path, every: int, block: ExitStack) -> None:
+        self.folder, self.every, self.block = folder.absolute(), every, block
         self.fits: list[Checkpoint] = []
+        self._process, self._is_own, self._has_warned = os.getpid(), False, False
 
-    def open(self, shards: Shards) -> Checkpoint:
+    def own(self, shards: Shards) -> None:
+        """Take the folder; an error on every rank if another has it, or if it cannot be written to."""
+        if self._is_own:
+            return
+        with shards.together(dict):
+            if shards.is_first:
+                make_folder(self.folder, _ADVICE)
+                self.block.enter_context(own_folder(self.folder, f"wait for it to end, or {_ADVICE}"))
+                self._try()
+        self._is_own = True
+
+    def open(self, shards: Shards) -> Checkpoint | None:
+        """The checkpoint of the next fit; none in a process that was forked from the block's."""
+        if os.getpid() != self._process:
+            return None
+        self.own(shards)
         path = self.folder / f"fit-{len(self.fits) + 1:03d}.safetensors"
-        self.fits.append(Checkpoint(path, self.every, shards))
+        self.fits.append(Checkpoint(path, self.every, shards, self._report))
         return self.fits[-1]
 
     def remove_complete(self) -> None:
-        for fit in self.fits:
-            if fit.is_complete and fit.shards.is_first:
-                fit.path.unlink(missing_ok=True)
+        """Remove the files of fits that ended."""
+        try:
+            for fit in self.fits:
+                if fit.is_complete and fit.shards.is_first:
+                    fit.path.unlink(missing_ok=True)
+        except OSError as error:
+            self._report(error)
+
+    def _try(self) -> None:
+        """Remove what killed processes left half written, and write a file."""
+        try:
+            for left_over in self.folder.glob(".fit-*.tmp"):
+                left_over.unlink()
+            _write_whole(self.folder / "fit-000", b"trial").unlink()
+        except OSError as error:
+            raise InvalidInputError(
+                f"No checkpoint can be written to {self.folder} ({error.strerror}): make room there, or "
+                f"{_ADVICE}."
+            ) from error
+
+    def _report(self, error: OSError) -> None:
+        """Warn once: a file that cannot be written is no reason to end a fit."""
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"The checkpoints in {self.folder} can no longer be written ({error.strerror or error}). The "
+                "fit goes on and ends as it would; but if it is killed, what it learns from here on is lost. "
+                "Make room there while it runs, or name another folder the next time.",
+                stacklevel=2,
+            )
 
 
 #: The block of :func:`checkpoints` that the caller is in, if any.
@@ -181,9 +209,12 @@ def checkpoints(folder: str | Path, *, every: int = 10) -> Iterator[None]:
     for bit. A file of other data or parameters is refused.
 
     The files of complete fits are removed when the block ends without an error: what they could save is
-    done, and the next run starts afresh. That of a fit ended by Ctrl-C, which keeps what was learnt so far,
-    stays, and the next run takes it further. Fits in other threads or processes, as of a search with
-    ``n_jobs``, are not kept.
+    done, and the next run starts afresh. After Ctrl-C they stay, and the next run takes the fit further. Fits
+    in other threads or processes, as of a search with ``n_jobs``, are not kept.
+
+    A folder is of one block at a time: another, of this process or another one, is refused. A folder that
+    cannot be written to is an error at the start; later, as when the disk fills up, it is a warning, and the
+    fit goes on without its file.
 
     Parameters
     ----------
@@ -202,88 +233,44 @@ def checkpoints(folder: str | Path, *, every: int = 10) -> Iterator[None]:
     """
     if not (isinstance(every, int) and every >= 1):
         raise InvalidInputError(f"every must be a whole number of epochs, at least 1; got {every!r}.")
-    session = _Session(Path(folder), every)
-    token = SESSION.set(session)
-    try:
-        yield
-    finally:
-        SESSION.reset(token)
-    session.remove_complete()
-
-
-class Values:
-    """A tensor as its own state, restored in place."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-
-    def state(self) -> State:
-        """The tensor."""
-        return {"values": self.tensor}
-
-    @torch.no_grad()
-    def restore(self, state: State) -> None:
-        """Go back to a state."""
-        self.tensor.copy_(state["values"])
-
-
-class NumpyStream:
-    """The state of a numpy generator, restored in place."""
-
-    def __init__(self, rng: np.random.RandomState) -> None:
-        self.rng = rng
-
-    def state(self) -> State:
-        """The state as JSON in bytes, whatever the bit generator."""
-        state: Any = self.rng.get_state(legacy=False)
-        text = json.dumps(state, default=lambda array: array.tolist())
-        return {"json": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
-
-    def restore(self, state: State) -> None:
-        """Go back to a state."""
-        content = json.loads(state["json"].numpy().tobytes())
-        content["state"] = {
-            name: np.array(value, dtype=np.uint32) if isinstance(value, list) else value
-            for name, value in content["state"].items()
-        }
-        self.rng.set_state(content)
-
-
-class TorchStreams:
-    """The states of the generators behind dropout and augmentation, in all ranks.
-
-    They are the fit's own or, if that is None, torch's global ones, of the CPU and of the fit's GPU.
-    """
-
-    def __init__(self, generator: torch.Generator | None, device: torch.device, shards: Shards) -> None:
-        self.shards = shards
-        if generator is not None:
-            self.generators = {"own": generator}
-        else:
-            self.generators = {"cpu": torch.default_generator}
-            if device.type == "cuda":
-                index = torch.cuda.current_device() if device.index is None else device.index
-                self.generators["cuda"] = torch.cuda.default_generators[index]
-
-    def state(self) -> State:
-        """State of each generator, one row for each rank."""
-        return {name: self.shards.stack(each.get_state()) for name, each in self.generators.items()}
-
-    def restore(self, state: State) -> None:
-        """Go back to a state; a rank that the saved group did not have keeps its own."""
-        for name, generator in self.generators.items():
-            rows = state.get(name, ())
-            if self.shards.rank < len(rows):
-                # A copy: torch reads a generator's state from the start of the memory, wherever a row begins.
-                generator.set_state(rows[self.shards.rank].clone())
+    with ExitStack() as block:
+        session, shards = _Session(Path(folder), every, block), PROCESSES.get()
+        # Of torchrun's processes that are no group yet the first is to have the folder: at its first fit.
+        if shards is not None or "RANK" not in os.environ:
+            session.own(shards or ONE_PROCESS)
+        token = SESSION.set(session)
+        try:
+            yield
+        finally:
+            SESSION.reset(token)
+        session.remove_complete()
 
 
 def _read(path: Path) -> bytes | None:
-    """Bytes of a file, None if it does not exist; removes what a killed process left half written."""
-    make_folder(path.parent, "name another folder for the checkpoints")
-    for unfinished in path.parent.glob(f".{path.name}.*.tmp"):
-        unfinished.unlink(missing_ok=True)
-    return path.read_bytes() if path.exists() else None
+    """Bytes of a file, None if it does not exist."""
+    try:
+        if stat.S_ISREG(path.lstat().st_mode):
+            return path.read_bytes()
+        reason: str | None = "it is not a file"
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        reason = error.strerror
+    raise InvalidInputError(
+        f"The checkpoint {path} cannot be read ({reason}): delete it to start over, or {_ADVICE}."
+    )
+
+
+def _write_whole(path: Path, content: bytes) -> Path:
+    """Write a file that is on the disk before it takes the place of the last one."""
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # a power cut must not cost both
+
+    return write_atomically(path, write)
 
 
 def _parse(content: bytes, path: Path) -> tuple[dict[str, Any], State]:
@@ -302,7 +289,8 @@ def _parse(content: bytes, path: Path) -> tuple[dict[str, Any], State]:
         raise _damaged(path) from error
     if not is_known:
         raise InvalidInputError(f"{path} is of another version of pnca: delete it to start over.")
-    if digest != _digest(metadata, tensors):
+    is_ours = isinstance(metadata.get("fingerprints"), dict) and metadata.get("seed") in range(2**32)
+    if not is_ours or digest != _digest(metadata, tensors):
         raise _damaged(path)
     return metadata, tensors
 
@@ -333,7 +321,7 @@ def _fits(now: Mapping[str, Tensor], saved: State, part: str) -> bool:
     The log and the snapshots grow with the epochs, random streams with the ranks.
     """
     if part == "snapshots":
-        return all(name.partition(".")[0].isdigit() for name in saved)
+        return all(tensor.dtype == torch.float32 for tensor in saved.values())  # the rest they see themselves
     is_row = part in ("log", "torch", "rng")
     return now.keys() == saved.keys() and all(
         saved[name].dtype == tensor.dtype

@@ -12,16 +12,18 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from torch import Tensor
 
 from pnca.exceptions import TrainingDivergedError
 from pnca.maths.stein import Mixing
 from pnca.networks.seeding import seeded
-from pnca.training.checkpoints import SESSION, Checkpoint, HasState
+from pnca.training.checkpoints import SESSION, Checkpoint
 from pnca.training.objective import Objective
 from pnca.training.optimisers import Optimiser, make_optimiser
-from pnca.training.shards import ONE_PROCESS, PROCESSES, ProcessShards
+from pnca.training.shards import ONE_PROCESS, PROCESSES, ProcessShards, Shards
+from pnca.training.states import HasState
 
 _DIVERGED = (
     "{what}: lower learning_rate, or scale the inputs "
@@ -54,6 +56,19 @@ class History(NamedTuple):
         """As a mapping of columns, ready for ``pandas.DataFrame``."""
         return {name: list(values) for name, values in self._asdict().items()}
 
+    def warn_unless_learnt(self) -> None:
+        """Warn the caller of fit if the loss has not fallen."""
+        # A few epochs prove nothing; after that, a loss that has not fallen is a matter of scale.
+        first, *others = self.loss or (0.0,)
+        if len(others) >= 10 and min(others) >= first > 1e-6:
+            warnings.warn(
+                f"The loss did not fall in {len(self.loss)} epochs (it began at {first:.4g} and ended at "
+                f"{others[-1]:.4g}): scale the inputs (for example with "
+                "sklearn.preprocessing.StandardScaler), or change learning_rate.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
 
 class Trained(NamedTuple):
     """What a training leads to."""
@@ -68,54 +83,13 @@ class Trained(NamedTuple):
 Wrapper = Callable[["Run"], AbstractContextManager[Callable[[], None]]]
 
 
-def train(
-    objective: Objective,
-    particles: Tensor,
-    schedule: Schedule,
-    rng: np.random.RandomState,
-    *,
-    seed: int = 0,
-    wrappers: Sequence[Wrapper] = (),
-    shards: ProcessShards | None = None,
-) -> Trained:
-    """Minimise an objective over particles (m, p), which are on the training's device and are not changed.
-
-    Ctrl-C ends the training early and keeps what has been learnt, with a warning. ``rng`` is the source of
-    the batches, ``seed`` that of dropout and augmentation. ``wrappers`` are called after every epoch in their
-    order. The ranks of ``shards`` share each batch, and each trains the same particles.
-    """
-    device, uses_global = particles.device, objective.uses_global_generator
-    generator = None if uses_global else torch.Generator(device).manual_seed(seed)
-    # Autocast, where the caller has it on, would round kernels and updates to bfloat16.
-    with (
-        torch.autocast(device.type, enabled=False),
-        seeded(seed, device) if uses_global else nullcontext(),
-        ExitStack() as stack,
-    ):
-        run = Run(objective, particles, schedule, rng, generator, shards)
-        after_epoch = [stack.enter_context(wrap(run)) for wrap in wrappers]
-        try:
-            while run.n_epochs < schedule.max_epochs:
-                run.advance()
-                with torch.no_grad():
-                    for call in after_epoch:
-                        call()
-        except KeyboardInterrupt:
-            warnings.warn(
-                f"Interrupted: the fit after {run.n_epochs} of {schedule.max_epochs} epochs is kept.",
-                stacklevel=2,
-            )
-        history = run.log.history()
-        if not run.particles.isfinite().all():
-            raise TrainingDivergedError(_DIVERGED.format(what="The parameters became infinite or NaN"))
-    trained = run.particles.detach()
-    return Trained(
-        trained if shards is None else shards.follow_(trained), history, run.n_epochs < schedule.max_epochs
-    )
-
-
 class Run:
-    """The state of a training: all that decides what happens in the next epoch."""
+    """The state of a training: all that decides what happens in the next epoch.
+
+    It minimises an objective over particles (m, p) that start as those given, on their device. ``rng`` is the
+    source of the batches, ``seed`` that of dropout and augmentation. The ranks of ``shards`` share each
+    batch, and each trains the same particles.
+    """
 
     def __init__(
         self,
@@ -123,10 +97,13 @@ class Run:
         particles: Tensor,
         schedule: Schedule,
         rng: np.random.RandomState,
-        generator: torch.Generator | None,
-        shards: ProcessShards | None,
+        *,
+        seed: int = 0,
+        shards: ProcessShards | None = None,
     ) -> None:
-        self.objective, self.schedule, self.rng, self.generator = objective, schedule, rng, generator
+        self.objective, self.schedule, self.rng, self.seed = objective, schedule, rng, seed
+        is_own = not objective.uses_global_generator
+        self.generator = torch.Generator(particles.device).manual_seed(seed) if is_own else None
         self.particles = particles.detach().clone().requires_grad_()
         self.optimiser = make_optimiser(schedule.solver, self.particles, schedule.learning_rate)
         self.log = Log(schedule.max_epochs, particles.device)
@@ -139,6 +116,35 @@ class Run:
     def n_epochs(self) -> int:
         """Epochs done."""
         return self.log.n_epochs
+
+    def train(self, wrappers: Sequence[Wrapper] = ()) -> Trained:
+        """Train to the end; ``wrappers`` are called after every epoch in their order.
+
+        What Ctrl-C, which is passed on, leaves is the state after the last step.
+        """
+        device, alone = self.particles.device, nullcontext(_go_on)
+        # Autocast, where the caller has it on, would round kernels and updates to bfloat16.
+        with (
+            torch.autocast(device.type, enabled=False),
+            seeded(self.seed, device) if self.generator is None else nullcontext(),
+            alone if self.shards is None else self.shards.interruptible(self.particles) as check,
+            ExitStack() as stack,
+        ):
+            after_epoch = [stack.enter_context(wrap(self)) for wrap in wrappers]
+            while self.n_epochs < self.schedule.max_epochs:
+                self.advance()
+                with torch.no_grad():
+                    for call in after_epoch:
+                        call()
+                check()
+        self.log.history()
+        if not self.particles.isfinite().all():
+            raise TrainingDivergedError(_DIVERGED.format(what="The parameters became infinite or NaN"))
+        return self.trained()
+
+    def trained(self, *, was_interrupted: bool = False) -> Trained:
+        """What the training has led to so far."""
+        return Trained(self.particles.detach(), self.log.history(), was_interrupted)
 
     def advance(self) -> None:
         """Pass over the data once."""
@@ -154,6 +160,11 @@ class Run:
         if self.n_epochs % self._look_every == 0:
             self.log.last()
 
+    def has_learnt(self) -> bool:
+        """Whether there are particles after an epoch or more, and they are of use."""
+        means = self.log.means[: self.n_epochs]
+        return self.n_epochs > 0 and bool(means.isfinite().all() and self.particles.isfinite().all())
+
     def _make_step(self) -> TakesSteps:
         step = Step(self.objective, self.particles, self.optimiser, self.generator, self.shards)
         key = self.schedule.graph_key
@@ -162,6 +173,10 @@ class Run:
         from pnca.training.graphs import CapturedStep, CudaGraphs
 
         return CapturedStep(step, CudaGraphs(self.particles.device, self.generator), key)
+
+
+def _go_on() -> None:
+    """Ctrl-C needs no look where one process trains."""
 
 
 class Log:
@@ -274,6 +289,25 @@ class Step:
             of_correct.add_(n_correct)
 
 
+#: Announces a phase with a caption and its number of steps. The block calls what it is given after each step,
+#: or with the number of steps done, and a word on how things stand.
+Phase = Callable[[str, int], AbstractContextManager[Callable[..., None]]]
+
+
+def silent(caption: str, n_steps: int) -> AbstractContextManager[Callable[..., None]]:
+    """Announce a phase to nobody."""
+    return nullcontext(lambda *_: None)
+
+
+def announced(shards: Shards | None) -> Phase:
+    """Show each phase as a bar, in the rank that prints."""
+    if not (shards or ONE_PROCESS).is_first:
+        return silent
+    from pnca.training.progress import bar
+
+    return bar
+
+
 #: Returns the fingerprints of a fit by name: of its data, parameters and initial particles.
 Identity = Callable[[], Mapping[str, str]]
 
@@ -314,12 +348,17 @@ class Surroundings:
 
     def wrappers(self, caption: str | None) -> list[Wrapper]:
         """What surrounds the training loop; with a caption, a progress bar too."""
-        found: list[Wrapper] = [p.around for p in (self.checkpoint, self.shards) if p is not None]
-        if caption is not None and (self.shards is None or self.shards.is_first):
+        found: list[Wrapper] = [] if self.checkpoint is None else [self.checkpoint.around]
+        if caption is not None and (self.shards or ONE_PROCESS).is_first:
             from pnca.training.progress import progress_bar
 
             found.append(progress_bar(caption))
         return found
+
+    def complete(self) -> None:
+        """Let the checkpoint go when its block ends: the fit has all that it could save."""
+        if self.checkpoint is not None:
+            self.checkpoint.is_complete = True
 
 
 def surroundings() -> Surroundings:

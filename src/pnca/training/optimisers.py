@@ -40,25 +40,20 @@ def make_optimiser(name: str, particles: Tensor, learning_rate: float) -> Optimi
     """The fastest "nadam" (the paper's) or "adam" for these particles (m, p), which it changes in place."""
     if name == "nadam" and particles.device.type == "cpu":
         return NadamByAdam(particles, learning_rate)
-    if name == "nadam" and takes_kernels(particles):
-        return FusedNadam(particles, learning_rate)
-    # On a GPU the step may be captured in a CUDA graph: its counter must live there too.
-    is_cuda = particles.device.type == "cuda"
-    return _TorchOptimiser(
-        torch.optim.NAdam([particles], lr=learning_rate, foreach=True, capturable=is_cuda)
-        if name == "nadam"
-        else torch.optim.Adam([particles], lr=learning_rate, fused=True, capturable=is_cuda),
-        particles,
-    )
+    if name == "nadam":
+        return (FusedNadam if takes_kernels(particles) else _TorchNadam)(particles, learning_rate)
+    return FusedAdam(particles, learning_rate)
 
 
-class _Nadam:
-    """State of Nadam: moments of the gradients and the number of steps, on the particles' device."""
+class _Moments:
+    """Moments of the gradients and the number of steps, on the particles' device."""
+
+    counter = torch.int64
 
     def __init__(self, particles: Tensor, learning_rate: float) -> None:
         self.particles, self.learning_rate = particles.detach(), learning_rate
         self.mean, self.sq_mean = torch.zeros_like(self.particles), torch.zeros_like(self.particles)
-        self.n_steps = torch.zeros((), dtype=torch.int64, device=particles.device)
+        self.n_steps = torch.zeros((), dtype=self.counter, device=particles.device)
 
     def state(self) -> dict[str, Tensor]:
         return {"mean": self.mean, "sq_mean": self.sq_mean, "n_steps": self.n_steps}
@@ -68,7 +63,7 @@ class _Nadam:
             value.copy_(state[name])
 
 
-class FusedNadam(_Nadam):
+class FusedNadam(_Moments):
     """Nadam in one kernel on a GPU; see :func:`pnca.accelerated.nadam.nadam_step`."""
 
     def __init__(self, particles: Tensor, learning_rate: float) -> None:
@@ -84,7 +79,7 @@ class FusedNadam(_Nadam):
         nadam_step(self.particles, gradients, mixing, **self.state(), coefficients=self._coefficients)
 
 
-class NadamByAdam(_Nadam):
+class NadamByAdam(_Moments):
     r"""Nadam by torch's fused Adam, three times faster on a CPU than torch's Nadam.
 
     The numerator of a step (see :func:`pnca.maths.nadam.coefficients`) is
@@ -117,13 +112,38 @@ class NadamByAdam(_Nadam):
         self.n_steps += 1
 
 
-class _TorchOptimiser:
-    """An optimiser of torch, given the direction instead of reading it off the gradient."""
+class FusedAdam(_Moments):
+    """Adam by torch's fused function.
+
+    ``torch.optim.Adam`` calls the same one, but it imports torch's compiler first, for a second; and Ctrl-C
+    meanwhile would leave half of that, with which no later fit of the process could begin.
+    """
+
+    counter = torch.float32  # torch's
+    mixes_gradients = False
+
+    @torch.no_grad()
+    def step(self, gradients: Tensor, mixing: Mixing = UNMIXED) -> None:
+        """Take one step."""
+        direction = _direction(gradients, mixing, self.particles)
+        adam(
+            [self.particles], [direction], [self.mean], [self.sq_mean], [], [self.n_steps],
+            lr=self.learning_rate, beta1=BETA1, beta2=BETA2, eps=EPSILON, capturable=self.particles.is_cuda,
+            fused=True, amsgrad=False, weight_decay=0.0, maximize=False,
+        )  # fmt: skip
+
+
+class _TorchNadam:
+    """Torch's own Nadam, given the direction instead of reading it off the gradient."""
 
     mixes_gradients = False
 
-    def __init__(self, optimiser: torch.optim.Optimizer, particles: Tensor) -> None:
-        self.optimiser, self.particles = optimiser, particles
+    def __init__(self, particles: Tensor, learning_rate: float) -> None:
+        # A captured step's counter must live on the GPU too.
+        self.optimiser = torch.optim.NAdam(
+            [particles], lr=learning_rate, foreach=True, capturable=particles.is_cuda
+        )
+        self.particles = particles
         # Torch allocates the state in the first step. In a captured one every replay would do so again.
         self.step(torch.zeros_like(particles))
         for name, value in self.state().items():

@@ -10,16 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
 
 from pnca.exceptions import InvalidInputError
-
-if TYPE_CHECKING:
-    from pnca.training.loop import Run
 
 #: Longest text one rank sends the others, in bytes.
 _TEXT_BYTES = 4096
@@ -168,8 +165,11 @@ class ProcessShards(Shards):
             )
 
     @contextmanager
-    def around(self, run: "Run") -> Iterator[Callable[[], None]]:
-        """Let Ctrl-C in one rank end the training in all, after the same epoch."""
+    def interruptible(self, particles: Tensor) -> Iterator[Callable[[], None]]:
+        """Let Ctrl-C in one rank end the training of particles (m, p) in all, after the same epoch.
+
+        The block calls what is yielded after every epoch; afterwards the particles are those of rank 0.
+        """
         # The other ranks would wait forever for the rows of one that left its epoch half way.
         signals: list[int] = []
 
@@ -184,11 +184,18 @@ class ProcessShards(Shards):
 
         is_main = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGINT, remember) if is_main else None
+        was_interrupted = False
         try:
-            yield check
+            try:
+                yield check
+            except KeyboardInterrupt:
+                was_interrupted = True
+            self.follow_(particles.detach())
         finally:
             if before is not None:
                 signal.signal(signal.SIGINT, before)
+        if was_interrupted or signals:  # after the last check one ends this rank alone
+            raise KeyboardInterrupt
 
 
 class _Gather(torch.autograd.Function):
