@@ -20,6 +20,8 @@ Given: TypeAlias = dict[str, Any]
 
 #: Options that each session may have its own of: they say where fits are computed, not which.
 _OF_A_SESSION = {"--data-dir", "--jobs", "--engine", "--scheduler", "--download", "--document"}
+#: Options that every ``run.json`` has, those of version 0.1 too; of its others the data and cells tell.
+_ALWAYS_KNOWN = {"--trials", "--train-sizes", "--models", "--quick", "--choices"}
 
 
 def given_options(context: typer.Context) -> Given:
@@ -35,12 +37,15 @@ def runs_as_begun(context: typer.Context, folder: RunFolder, *studies: str) -> b
     """
     if not folder.has_run:
         return False
-    then, now = remembered(folder.recall(*studies)), _given(context)
+    run = folder.recall(*studies)
+    then, now = remembered(run), _given(context)
     typed = {option: value for option, (value, is_typed) in now.items() if is_typed}
     different = [
         option
         for option, value in typed.items()
-        if option not in _OF_A_SESSION and _items(value) != _items(then.get(option))
+        if option not in _OF_A_SESSION
+        and _items(value) != _items(then.get(option))
+        and (option in _ALWAYS_KNOWN or "command" in run)
     ]
     if different:
         told = ", ".join(f"{option} ({_describe(then.get(option))} then)" for option in different)
@@ -66,7 +71,7 @@ def runs_as_begun(context: typer.Context, folder: RunFolder, *studies: str) -> b
 
 
 def remembered(run: Mapping[str, Any]) -> Given:
-    """Return the options of the run of a ``run.json``; before version 0.2 it had no others than these."""
+    """Return the options of the run of a ``run.json``."""
     options = run["options"]
     lists = {"--train-sizes": options["train_sizes"], "--models": options["models"]}
     flags = {"--quick": options["quick"], "--choices": run["study"] == "choices"}

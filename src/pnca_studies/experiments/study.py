@@ -115,7 +115,8 @@ def run_study(
     """
     stems = {study.stem(cell): cell for cell in study.cells}
     with own_folder(folder.path):
-        run = folder.begin({**_describe_run(study, engine, stems), "command": dict(command or {})})
+        given = {} if command is None else {"command": dict(command)}
+        run = folder.begin({**_describe_run(study, engine, stems), **given})
         missing = []
         for stem, cell in stems.items():
             if (result := folder.find(stem)) is not None:
