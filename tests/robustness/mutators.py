@@ -33,6 +33,13 @@ def zeroed_tails(content):
         yield f"zeros after {length} bytes", content[:length] + bytes(len(content) - length)
 
 
+def any_damage(content, rng):
+    """One damage of any of these kinds."""
+    kinds = [list(flips(content, rng, 2)), list(truncations(content)), list(zeroed_tails(content))]
+    found = kinds[rng.randint(len(kinds))]
+    return found[rng.randint(len(found))]
+
+
 def forge_cell(path, change, *, with_digests=True):
     """Change the record and the arrays of a cell's file; digests then fit the change, or there are none."""
     with np.load(path) as file:

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cell_results import make_result
 from pnca.exceptions import CorruptDataError, PncaError
 from pnca_studies import arrays
 from pnca_studies.experiments.answers import Answers
 from pnca_studies.experiments.cells import CellResult, fingerprint, outline, read_cell, write_cell
+from robustness.cells import FORGERIES, LENGTHS, make_result
 from robustness.mutators import forge_cell
 
 
@@ -46,19 +46,15 @@ def test_cell__round_trip(cell_file):
 
 
 def test_cell__rows_are_one_a_test_set():
-    row, *others = make_result(4).rows()
+    row, *others = (result := make_result(4)).rows()
     assert row == {
-        "n_train": 100,
-        "draw": 4,
-        "model": "PNCA (paper)",
-        "test_set": "test",
-        "n": 200,
-        "auroc": None,
+        **{"n_train": 100, "draw": 4, "model": "PNCA (paper)", "test_set": "test"},
+        **result.measures["test"],
     }
-    assert [other["test_set"] for other in others] == ["angle 60", "bones MURA_XR_HAND"]
+    assert [other["test_set"] for other in others] == ["rotated", "notmnist"]
 
 
-@pytest.mark.parametrize("test_sets", [(), ("test",), ("test", "bones MURA_XR_HAND")])
+@pytest.mark.parametrize("test_sets", [(), ("test",), ("test", "notmnist")])
 def test_read_cell__reads_only_the_test_sets_asked_for(cell_file, monkeypatch, test_sets):
     read, read_array = [], arrays._read_array
     monkeypatch.setattr(
@@ -140,51 +136,6 @@ def test_read_cell__what_is_no_file_is_named(cell_file, tmp_path):
         read_cell(cell_file)
 
 
-def change_array(key, change):
-    return lambda record, arrays: arrays.update({key: change(arrays[key])})
-
-
-def change_record(part, **values):
-    return lambda record, arrays: record[part].update(values)
-
-
-FORGERIES = {
-    "no predictions of a test set": lambda record, arrays: arrays.pop("angle 60/compact"),
-    "no measures of a test set": lambda record, arrays: record["measures"].pop("test"),
-    "no test sets": lambda record, arrays: (record["measures"].clear(), arrays.clear()),
-    "an unknown part": lambda record, arrays: arrays.update({"test/colour": np.zeros(200)}),
-    "an unknown test set": lambda record, arrays: arrays.update(
-        {"bones/compact": arrays["angle 60/compact"]}
-    ),
-    "short predictions": change_array("test/compact", lambda values: values[:-1]),
-    "short labels": change_array("test/labels", lambda values: values[:-1]),
-    "short evidence": change_array("test/evidence", lambda values: values[:-1]),
-    "predictions in one row": change_array("test/compact", np.ravel),
-    "predictions of one class": change_array("test/compact", lambda values: values[:, :1]),
-    "predictions of other classes": change_array("test/compact", lambda values: values[:, :2]),
-    "predictions in four bytes": change_array("test/compact", lambda values: values.astype(np.float32)),
-    "labels in eight bytes": change_array("test/labels", lambda values: values.astype(np.int64)),
-    "labels as text": change_array("test/labels", lambda values: values.astype(str)),
-    "predictions that are NaN": change_array("test/compact", lambda values: values * np.float16("nan")),
-    "predictions that are infinite": change_array("test/compact", lambda values: values - np.float16("inf")),
-    "predictions without a best class": change_array("test/compact", lambda values: values - 1),
-    "labels of no class": change_array("test/labels", lambda values: values + 3),
-    "evidence that is NaN": change_array("test/evidence", lambda values: values * np.nan),
-    "evidence that is infinite": change_array("test/evidence", lambda values: values + np.inf),
-    "a measure that is text": change_record("measures", test={"n": 200, "auroc": "high"}),
-    "a measure that is NaN": change_record("measures", test={"n": 200, "auroc": float("nan")}),
-    "a measure beyond all numbers": change_record("measures", test={"n": 200, "auroc": 10**400}),
-    "a length that is none": change_record("measures", test={"n": None}),
-    "a length below zero": change_record("measures", test={"n": -200}),
-    "a length that is not whole": change_record("measures", test={"n": 200.5}),
-    "columns that are lists": change_record("columns", model=["PNCA"]),
-    "columns of half a character": change_record("columns", model="\ud800"),
-    "no seconds": lambda record, arrays: record["details"].pop("seconds"),
-    "seconds that are text": change_record("details", seconds={"fit_seconds": "1"}),
-    "a sum that is text": change_record("details", mean_parameter_kernel_sum="1"),
-}
-
-
 @pytest.mark.parametrize("with_digests", [True, False])
 @pytest.mark.parametrize("forgery", FORGERIES.values(), ids=FORGERIES)
 def test_read_cell__forged_is_refused_though_digests_fit(tmp_path, forgery, with_digests):
@@ -210,14 +161,13 @@ def test_read_cell__of_another_cell_is_refused(cell_file):
 @pytest.mark.parametrize("test_sets", [None, ()])
 def test_read_cell__without_a_test_set_of_the_study_is_refused(cell_file, test_sets):
     result = make_result()
-    lengths = {name: given["n"] for name, given in result.measures.items()}
-    expected = outline(result.columns, lengths, with_answers=True)
+    expected = outline(result.columns, LENGTHS, with_answers=True)
     assert read_cell(cell_file, test_sets, expected=expected).measures == result.measures
     for other in (
-        outline(result.columns, {**lengths, "bones": 7}, with_answers=True),
-        outline(result.columns, {**lengths, "test": 199}, with_answers=True),
-        outline({**result.columns, "draw": 1}, lengths, with_answers=True),
-        outline(result.columns, lengths, with_answers=False),
+        outline(result.columns, {**LENGTHS, "bones": 7}, with_answers=True),
+        outline(result.columns, {**LENGTHS, "test": 59}, with_answers=True),
+        outline({**result.columns, "draw": 1}, LENGTHS, with_answers=True),
+        outline(result.columns, LENGTHS, with_answers=False),
     ):
         with pytest.raises(CorruptDataError, match="lacks test sets of the study"):
             read_cell(cell_file, test_sets, expected=other)

@@ -3,11 +3,11 @@ import json
 import numpy as np
 import pytest
 
-from cell_results import make_result
 from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError, PncaError
 from pnca.files import LOCK, own_folder
 from pnca_studies.experiments.cells import outline
 from pnca_studies.experiments.store import RunFolder, versions, write_json_lines
+from robustness.cells import LENGTHS, RUN_FORGERIES, make_result
 from robustness.mutators import forge_run
 
 RUN = {
@@ -166,27 +166,7 @@ def test_read_run__bits_that_flip_are_found(run_folder):
 
 
 @pytest.mark.parametrize("with_digest", [True, False])
-@pytest.mark.parametrize(
-    "change",
-    [
-        *({key: None} for key in RUN if key != "models"),
-        {"cells": "abc"},
-        {"cells": [1]},
-        {"cells": {"a": 1}},
-        {"cells": ["../a"]},
-        {"cells": ["a\0"]},
-        {"options": {}},
-        {"options": {**RUN["options"], "train_sizes": "100"}},
-        {"hardware": {"processor": "abacus"}},
-        {"engine": {"name": "local", "jobs": "2", "scheduler": None}},
-        {"sessions": [{"fits": 1}]},
-        {"sessions": [{"fits": 1, "seconds": float("nan")}]},
-        {"sessions": [{"fits": 10**400, "seconds": 1}]},
-        {"protocol": {"temperature_folds": 3}},
-        {"command": {"--trials": []}},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("change", RUN_FORGERIES, ids=str)
 def test_read_run__forged_is_refused_though_its_digest_fits(run_folder, change, with_digest):
     forge_run(run_folder.path / "run.json", lambda run: run.update(change), with_digest=with_digest)
     with pytest.raises(CorruptDataError, match=r"run\.json is not of a run"):
@@ -216,9 +196,8 @@ def test_find__a_link_that_leads_nowhere_is_named(run_folder):
 
 def test_results__leave_out_what_is_damaged_or_of_another_study(run_folder):
     result = make_result()
-    lengths = {name: given["n"] for name, given in result.measures.items()}
-    whole = outline(result.columns, lengths, with_answers=True)
-    other = outline(result.columns, {**lengths, "more": 5}, with_answers=True)
+    whole = outline(result.columns, LENGTHS, with_answers=True)
+    other = outline(result.columns, {**LENGTHS, "more": 5}, with_answers=True)
     for stem in "abc":
         run_folder.write(stem, result)
     run_folder.write_run({**RUN, "cells": {"a": whole, "b": other, "c": None}})
