@@ -90,15 +90,16 @@ def test_own_folder__belongs_to_one_block_at_a_time(tmp_path):
 
 
 def test_own_folder__is_freed_by_the_death_of_its_process(tmp_path):
-    code = "import os, pathlib; from pnca.files import own_folder\n"
-    code += f"with own_folder(pathlib.Path({str(tmp_path)!r})):\n os._exit(9)"
+    own = f"with own_folder(pathlib.Path({str(tmp_path)!r})):\n os._exit(9)"
+    code = f"import os, pathlib; from pnca.files import own_folder\n{own}"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     with own_folder(tmp_path):
         pass
 
 
 def test_prepare_folder__takes_one_in_which_a_process_died_at_the_start(tmp_path):
-    (tmp_path / LOCK).touch()
+    for name in (LOCK, ".results.json.0123.tmp"):
+        (tmp_path / name).touch()
     assert prepare_folder(tmp_path, "results.json") == tmp_path
 
 

@@ -28,12 +28,14 @@ def cache_folder() -> Path:
 def prepare_folder(path: str | Path, marker: str) -> Path:
     """Make a folder for results, or take one with earlier results, which contains the file ``marker``.
 
-    A folder with anything else in it is refused, so that nothing of the user's is overwritten.
+    A folder with anything else in it is refused, so that nothing of the user's is overwritten. What a process
+    that died at the start left there, a lock or a marker half written, is none of the user's.
     """
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise InvalidInputError(f"{folder} is a file; name a folder for the results.")
-    others = {entry.name for entry in folder.iterdir()} - {LOCK} if folder.is_dir() else set()
+    left = {LOCK, *(path.name for path in folder.glob(f".{marker}.*.tmp"))}
+    others = {entry.name for entry in folder.iterdir()} - left if folder.is_dir() else set()
     if others and marker not in others:
         raise InvalidInputError(f"{folder} holds other files; name a new or an empty folder for the results.")
     make_folder(folder)

@@ -1,4 +1,11 @@
-"""Damage to the bytes of a file: each function yields (name, damaged bytes)."""
+"""Damage to the bytes of a file, as (name, damaged bytes), and forgery of files with a digest."""
+
+import hashlib
+import json
+
+import numpy as np
+
+from pnca_studies.experiments.cells import fingerprint
 
 
 def flips(content, rng, n):
@@ -24,3 +31,36 @@ def truncations(content):
 def zeroed_tails(content):
     for length in _lengths(content):
         yield f"zeros after {length} bytes", content[:length] + bytes(len(content) - length)
+
+
+def any_damage(content, rng):
+    """One damage of any of these kinds."""
+    kinds = [list(flips(content, rng, 2)), list(truncations(content)), list(zeroed_tails(content))]
+    found = kinds[rng.randint(len(kinds))]
+    return found[rng.randint(len(found))]
+
+
+def forge_cell(path, change, *, with_digests=True):
+    """Change the record and the arrays of a cell's file; digests then fit the change, or there are none."""
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    record = json.loads(str(arrays.pop("record")))
+    arrays.pop("digest", None)
+    change(record, arrays)
+    if with_digests:
+        record["arrays"] = {key: fingerprint(values) for key, values in arrays.items()}
+    else:
+        record.pop("arrays"), record.pop("cell")
+    text = json.dumps(record)
+    digest = {"digest": np.array(fingerprint(text))} if with_digests else {}
+    with path.open("wb") as file:
+        np.savez_compressed(file, record=np.array(text), **digest, **arrays)
+
+
+def forge_run(path, change, *, with_digest=True):
+    """Change a ``run.json``; its digest then fits the change, or there is none."""
+    run = json.loads(path.read_text(encoding="utf-8"))
+    del run["digest"]
+    change(run)
+    digest = {"digest": hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()[:12]}
+    path.write_text(json.dumps({**run, **(digest if with_digest else {})}), encoding="utf-8")

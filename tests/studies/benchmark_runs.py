@@ -7,8 +7,9 @@ every target is met. The trivial scores would be the best classifiers if anyone 
 import re
 from itertools import product
 
+from pnca_studies.experiments.cells import CellResult
 from pnca_studies.experiments.contenders import CONTENDERS, ON_IMAGES, TRIVIAL
-from pnca_studies.experiments.store import CellResult, RunFolder, versions
+from pnca_studies.experiments.store import RunFolder, versions
 from pnca_studies.reports.benchmark import Results, write_benchmark
 from pnca_studies.reports.benchmark.runs import cell_rows
 

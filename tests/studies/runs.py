@@ -10,8 +10,9 @@ import numpy as np
 
 from pnca_studies.data import CovidFeatures
 from pnca_studies.experiments.answers import Answers, compress, measure
+from pnca_studies.experiments.cells import CellResult
 from pnca_studies.experiments.covid import _describe
-from pnca_studies.experiments.store import CellResult, RunFolder, versions
+from pnca_studies.experiments.store import RunFolder, versions
 
 SIX = ("DNN", "BNN", "BNN as published", "Ensemble", "NCA", "PNCA (paper)")
 SURE, UNSURE, UNSURE_OF_TWO = 0.95, 0.3, 0.6  # confidences: above .9, below .5, and the same for two classes

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from pnca_studies.experiments.answers import Answers, compress, measure
-from pnca_studies.experiments.store import CellResult
+from pnca_studies.experiments.cells import CellResult
 
 
 def simple_work(cell, data):

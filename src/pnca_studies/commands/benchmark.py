@@ -20,10 +20,12 @@ from pnca_studies.commands.options import (
     make_options,
     words,
 )
+from pnca_studies.commands.remembering import given_options, runs_as_begun
 from pnca_studies.commands.running import run_and_show, say
 
 
 def benchmark(
+    context: typer.Context,
     data_dir: DataDir = None,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("pnca-benchmark"),
     document: Annotated[
@@ -61,7 +63,7 @@ def benchmark(
     and after temperature scaling. The document is about PNCA: without PNCA among --models the fits are kept,
     and no document is written.
 
-    A run that was stopped continues with --resume. Every finished fit is kept.
+    A run that was stopped continues with --resume and the options that it had. Every finished fit is kept.
     """
     from rich.console import Console
 
@@ -75,8 +77,10 @@ def benchmark(
 
     console = Console()
     options = make_options(trials, train_sizes, models, quick=quick)
-    check_document(document := document or out / ("method.md" if choices else "benchmark.md"))
     RunFolder.check(out, resume=resume)
+    if resume and runs_as_begun(context, RunFolder(out), "benchmark", "choices"):
+        return
+    check_document(document := document or out / ("method.md" if choices else "benchmark.md"))
     where = make_engine(engine, jobs, scheduler)
     resolve_device(device)  # one error for a device that is not there, instead of one in every fit
     chosen = None if data_sets is None else words(data_sets)
@@ -84,7 +88,7 @@ def benchmark(
     for reason in missing:
         say(console, f"Left out: {reason}")
     folder = RunFolder.create(out, resume=resume)
-    failed = run_and_show(console, study, folder, where)
+    failed = run_and_show(console, study, folder, where, given_options(context))
     if has_fit(folder):
         write = write_method if choices else write_benchmark
         say(console, f"\nWritten {write([folder], document)}.")

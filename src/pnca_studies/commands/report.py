@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pnca_studies.commands.running import say
+from pnca_studies.commands.running import say, say_what_is_missing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,6 +40,8 @@ def report(
     console = Console()
     folders = [RunFolder.open(path) for path in results]
     studies = [folder.read_run()["study"] for folder in folders]
+    for folder in folders:
+        say_what_is_missing(console, folder)
     documents = {"benchmark": (write_benchmark, "benchmark.md"), "choices": (write_method, "method.md")}
     if out is not None:
         kind = next((name for name in documents if name in studies), None)

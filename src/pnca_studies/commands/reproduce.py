@@ -21,6 +21,7 @@ from pnca_studies.commands.options import (
     make_engine,
     make_options,
 )
+from pnca_studies.commands.remembering import given_options, runs_as_begun
 from pnca_studies.commands.report import print_report
 from pnca_studies.commands.running import run_and_show
 
@@ -48,6 +49,7 @@ class ScaleName(str, Enum):
 
 
 def reproduce(
+    context: typer.Context,
     study: Annotated[StudyName, typer.Argument(help="Which experiment.")],
     data_dir: DataDir = None,
     out: Annotated[
@@ -82,7 +84,7 @@ def reproduce(
     covid: chest X-rays, five folds; tested on another hospital's X-rays and on bones.
     ablation: PNCA with one thing changed at a time.
 
-    A run that was stopped continues with --resume. Every finished fit is kept.
+    A run that was stopped continues with --resume and the options that it had. Every finished fit is kept.
     """
     from rich.console import Console
 
@@ -95,6 +97,8 @@ def reproduce(
     options = make_options(trials, train_sizes, models, quick=quick)
     place = out or Path(f"pnca-{study.value}")
     RunFolder.check(place, resume=resume)
+    if resume and runs_as_begun(context, RunFolder(place), study.value):
+        return
     where = make_engine(engine, jobs, scheduler)
     if study is StudyName.covid:
         if download and backbone is None:
@@ -111,7 +115,7 @@ def reproduce(
     else:
         plan = mnist_study(data_dir, options, experiment=study.value, download=download)
     folder = RunFolder.create(place, resume=resume)
-    failed = run_and_show(console, plan, folder, where)
+    failed = run_and_show(console, plan, folder, where, given_options(context))
     print_report(console, write_report(folder))
     if failed:
         raise typer.Exit(1)

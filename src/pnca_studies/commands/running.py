@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from pnca_studies.commands.remembering import Given, how_to_continue, remembered
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,28 +21,45 @@ if TYPE_CHECKING:
     from pnca_studies.experiments.study import Study
 
 
-def run_and_show(console: Console, study: Study[Any, Any], folder: RunFolder, engine: Engine) -> int:
-    """Run a study and return how many fits failed; end the command if it is stopped or if all fail."""
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a run as Ctrl-C does."""
+
+
+def run_and_show(
+    console: Console, study: Study[Any, Any], folder: RunFolder, engine: Engine, options: Given
+) -> int:
+    """Run a study and return how many fits failed; end the command if it is stopped or if all fail.
+
+    ``options`` are those of the command line, which the folder remembers.
+    """
     from pnca_studies.commands.watch import Display
+    from pnca_studies.experiments.grid import WorkersLostError
     from pnca_studies.experiments.study import run_study
 
     at_once = "on the scheduler's workers" if engine.scheduler else f"{engine.jobs} at a time"
     say(console, f"{len(study.cells)} fits, {at_once}; results go to {folder.path.resolve()}.")
     display = Display(console, study.headline, len(study.cells))
+    kept = f"Finished fits are kept. Continue with:\n  {how_to_continue(study.name, folder.path, options)}"
     try:
-        with display.shown():
+        with terminable(), display.shown():
             failed = run_study(
                 study,
                 folder,
                 engine,
+                command=options,
                 watch=lambda outcome, done, total: display.finished(
                     study.stem(outcome.cell), outcome.result, done, total
                 ),
                 resumed=display.resumed,
+                damaged=lambda reason: say(console, f"Computed again: {reason}"),
             )
-    except KeyboardInterrupt:
-        say(console, f"\nStopped. Finished fits are kept in {folder.path}: continue with --resume.")
-        raise typer.Exit(130) from None
+    except KeyboardInterrupt as error:
+        say(console, f"\nStopped. {kept}")
+        number = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
+        raise typer.Exit(128 + number) from None
+    except WorkersLostError:
+        say(console, f"\n{kept}")
+        raise
     if failed:
         say(console, f"\n{len(failed)} of {len(study.cells)} fits failed (run.json has the whole errors):")
         for outcome in failed:
@@ -44,6 +68,38 @@ def run_and_show(console: Console, study: Study[Any, Any], folder: RunFolder, en
     if len(failed) == len(study.cells):
         raise typer.Exit(1)
     return len(failed)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Raise :class:`Terminated` at SIGTERM while the block runs."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
+    former = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+def say_what_is_missing(console: Console, folder: RunFolder) -> None:
+    """Say which results a report had to leave out, and how many fits are yet to be done."""
+    run, finished = folder.read_run(), set(folder.finished())
+    if not (missing := [stem for stem in run["cells"] if stem not in finished]):
+        return
+    for stem in missing:
+        if stem in folder.damaged:
+            say(console, f"Left out: {folder.damaged[stem]}")
+    say(
+        console,
+        f"{folder.path}: {len(missing)} of {len(run['cells'])} fits are missing. Continue with:\n  "
+        f"{how_to_continue(run['study'], folder.path, remembered(run))}",
+    )
 
 
 def say(console: Console, text: str) -> None:

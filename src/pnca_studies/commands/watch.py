@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.progress import TimeRemainingColumn as TimeLeftColumn
 from rich.table import Table
 
-from pnca_studies.experiments.store import CellResult
+from pnca_studies.experiments.cells import CellResult
 
 _HEADINGS = {"above_0.9": "> .9", "auroc": "AUROC"}
 #: Columns over which a mean is taken.

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from pnca import evaluation
 
 #: The least log-odds that is stored; exp(-10000) is zero in any precision, and float16 reaches -65504.
-_LEAST = -1e4
+LEAST_LOG_ODDS = -1e4
 
 
 def compress(log_probabilities: ArrayLike) -> NDArray[np.float16]:
@@ -26,7 +26,7 @@ def compress(log_probabilities: ArrayLike) -> NDArray[np.float16]:
     with up to ten classes the confidence moves by less than .0004.
     """
     logs = np.asarray(log_probabilities, dtype=np.float64)
-    behind = np.maximum(logs - logs.max(axis=1, keepdims=True), _LEAST)
+    behind = np.maximum(logs - logs.max(axis=1, keepdims=True), LEAST_LOG_ODDS)
     compact: NDArray[np.float16] = behind.astype(np.float16)
     compact[(compact == 0) & (behind < 0)] = -np.finfo(np.float16).smallest_subnormal
     return compact
@@ -71,10 +71,11 @@ def ask(
     logs = np.full((len(inputs), n_classes), -np.inf)
     logs[:, model.classes_] = log_probabilities(model, inputs)
     evidence = getattr(model, "evidence", None) if with_evidence else None
+    largest = np.finfo(np.float32).max  # beyond it would be infinity, and a file holds none
     return Answers(
         compact=compress(logs),
         labels=None if labels is None else labels.astype(np.uint8),
-        evidence=None if evidence is None else evidence(inputs).astype(np.float32),
+        evidence=None if evidence is None else evidence(inputs).clip(-largest, largest).astype(np.float32),
     )
 
 

@@ -1,7 +1,8 @@
 """The benchmark: every model on every data set, with and without temperature scaling."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ from pnca.exceptions import InvalidInputError
 from pnca.training.sampling import assign_folds
 from pnca_studies.experiments.answers import Answers, compress, log_probabilities, measure
 from pnca_studies.experiments.benchmark_data import Problem, Source, load_sources
+from pnca_studies.experiments.cells import CellResult, fingerprint
 from pnca_studies.experiments.choices import Question, load_questions
 from pnca_studies.experiments.contenders import CONTENDERS, TRIVIAL, Contender
-from pnca_studies.experiments.store import CellResult, fingerprint
 from pnca_studies.experiments.study import Cell, Options, Study, timed_answers
 
 N_DRAWS, _QUICK_DRAWS, _QUICK_SIZE = 10, 2, 100
@@ -86,8 +87,25 @@ def benchmark_study(
         },
         seeds="draw s: numpy RandomState(s), and random_state=s; COVID: partition s // 5, fold s % 5",
         headline=[("test", "accuracy"), ("test", "nll"), ("test", "ece")],
+        test_sets=_test_sets(chosen),
+        keeps_answers=False,
     )
     return study, missing
+
+
+def _test_sets(sources: Mapping[str, Source]) -> Callable[[BenchmarkCell], dict[str, int]]:
+    """Return what tells the lengths of the test sets of a cell; those of all models are drawn once."""
+
+    @cache
+    def drawn(data: str, n_train: int, draw: int) -> dict[str, int]:
+        return {name: len(x) for name, (x, _) in sources[data].draw(n_train, draw).tests.items()}
+
+    def of_cell(cell: BenchmarkCell) -> dict[str, int]:
+        plain = drawn(cell.data, cell.n_train, cell.draw)
+        is_scaled = cell.model.estimator not in TRIVIAL
+        return {**plain, **({f"{name}{SCALED}": n for name, n in plain.items()} if is_scaled else {})}
+
+    return of_cell
 
 
 def run_benchmark_cell(cell: BenchmarkCell, data: Mapping[str, Source]) -> CellResult:

@@ -6,6 +6,7 @@ and on X-rays of bones, which are out of distribution.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ from pnca_studies.data import (
     read_mura,
 )
 from pnca_studies.data.covid import ACTUALMED_FOLDER, COVID_CHESTXRAY_FOLDER, MURA_FOLDER
+from pnca_studies.experiments.cells import CellResult, fingerprint
 from pnca_studies.experiments.settings import Classifier, ModelSettings, load_exhibits
-from pnca_studies.experiments.store import CellResult, fingerprint
 from pnca_studies.experiments.study import Cell, Options, Study, TestSet, fit_and_ask
 
 N_FOLDS = 5
@@ -80,6 +81,7 @@ def covid_study(
         else compute_covid_features(data_dir, backbone, equalise=variant == "equalised", progress=progress)
         for variant in sorted({cell.features for cell in cells})
     }
+    lengths = cache(lambda cell: _test_sets(cell, data[cell.features]))
     return Study(
         name="covid",
         cells=cells,
@@ -89,6 +91,7 @@ def covid_study(
         protocol={"data": {name: _describe(features) for name, features in data.items()}},
         seeds=f"partition t: random_state=t; its fold f: random_state={N_FOLDS} t + f",
         headline=[("validation", "accuracy"), ("validation", "auroc"), ("bones", "above_0.9")],
+        test_sets=lambda cell: lengths(replace(cell, model=cells[0].model)),  # the same for all models
     )
 
 
@@ -132,6 +135,18 @@ def run_covid_cell(cell: CovidCell, data: Mapping[str, CovidFeatures]) -> CellRe
         reference="validation",
         n_classes=2,
     )
+
+
+def _test_sets(cell: CovidCell, given: CovidFeatures) -> dict[str, int]:
+    """Return the lengths of the test sets of :func:`run_covid_cell`."""
+    _, held_out = split(labelled(given, cell.labels)[2], cell)
+    groups, counts = np.unique(given.ood_groups, return_counts=True)
+    return {
+        "validation": len(held_out),
+        "actualmed": len(given.test_labels),
+        "bones": len(given.ood_groups),
+        **{f"bones {group}": int(n) for group, n in zip(groups, counts, strict=True)},
+    }
 
 
 def labelled(

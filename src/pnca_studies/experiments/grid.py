@@ -5,10 +5,11 @@ computes with one thread, so a cell's result does not depend on where it is comp
 """
 
 import logging
+import os
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +17,8 @@ import joblib
 import torch
 
 from pnca.exceptions import InvalidInputError, MissingExtraError, PncaError
-from pnca_studies.experiments.store import CellResult
+from pnca_studies.experiments.cells import CellResult
+from pnca_studies.experiments.workers import begin_worker, end_workers
 
 C = TypeVar("C")
 D = TypeVar("D")
@@ -66,17 +68,21 @@ class Outcome(Generic[C]):
     error: str | None = None
 
 
-def run_cells(cells: Sequence[C], work: Work[C, D], data: D, engine: Engine) -> Iterator[Outcome[C]]:
+def run_cells(
+    cells: Sequence[C], work: Work[C, D], data: D, engine: Engine
+) -> Generator[Outcome[C], None, None]:
     """Compute cells, each as one task, and yield their outcomes as they finish.
 
-    Workers import ``work``, and get ``data`` once; on this machine large arrays are mapped, not copied.
+    Workers import ``work``, and get ``data`` once; on this machine large arrays are mapped, not copied. They
+    end with this process, however it ends. Closed early, the generator gives up the rest.
     """
     waiting = list(cells)
     for last_try in (False, True):
         try:
-            for outcome in _run_once(tuple(waiting), work, data, engine):
-                waiting.remove(outcome.cell)
-                yield outcome
+            with closing(_run_once(tuple(waiting), work, data, engine)) as outcomes:
+                for outcome in outcomes:
+                    waiting.remove(outcome.cell)
+                    yield outcome
             return
         except WorkersLostError:
             # Once may be bad luck: another program took the memory. Start again with what is left.
@@ -84,19 +90,30 @@ def run_cells(cells: Sequence[C], work: Work[C, D], data: D, engine: Engine) -> 
                 raise
 
 
-def _run_once(cells: Sequence[C], work: Work[C, D], data: D, engine: Engine) -> Iterator[Outcome[C]]:
+def _run_once(
+    cells: Sequence[C], work: Work[C, D], data: D, engine: Engine
+) -> Generator[Outcome[C], None, None]:
     if not cells:
         return
     with _backend(engine, data):
         parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
+        outcomes = parallel(joblib.delayed(_attempt)(work, cell, data) for cell in cells)
         try:
-            yield from parallel(joblib.delayed(_attempt)(work, cell, data) for cell in cells)
+            for outcome in outcomes:  # noqa: UP028 - "yield from" would close it before the handler below
+                yield outcome
         # What a cell raises is in its outcome, so this is the engine's; each engine has its own exceptions.
         except Exception as error:
             raise WorkersLostError(
                 f"The workers died ({type(error).__name__}), perhaps for want of memory or disk space. "
                 "Finished cells are kept: continue with --resume, and fewer --jobs if memory was short."
             ) from error
+        except BaseException:  # the run is given up, by Ctrl-C or because the caller wants no more
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # joblib's, on the fits that are given up with it
+                outcomes.close()
+            if engine.name == "local":
+                end_workers()
+            raise
 
 
 def check_engine(engine: Engine) -> None:
@@ -124,7 +141,15 @@ def _backend(engine: Engine, data: Any) -> Iterator[None]:  # noqa: ANN401
     """Let joblib use the engine within the context."""
     with ExitStack() as stack:
         if engine.name == "local":
-            stack.enter_context(joblib.parallel_config("loky", n_jobs=engine.jobs, inner_max_num_threads=1))
+            stack.enter_context(
+                joblib.parallel_config(
+                    "loky",
+                    n_jobs=engine.jobs,
+                    inner_max_num_threads=1,
+                    initializer=begin_worker,
+                    initargs=(os.getpid(),),
+                )
+            )
         else:
             client = stack.enter_context(_dask_client(engine))
             stack.enter_context(joblib.parallel_config("dask", n_jobs=-1, client=client, scatter=[data]))

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from pnca.exceptions import InvalidInputError
 from pnca_studies.data import load_mnist, load_notmnist, rotate
+from pnca_studies.experiments.cells import CellResult, fingerprint
 from pnca_studies.experiments.settings import Classifier, ModelSettings, load_exhibits
-from pnca_studies.experiments.store import CellResult, fingerprint
 from pnca_studies.experiments.study import Cell, Options, Study, TestSet, fit_and_ask
 
 ROTATION = 60.0  # degrees, as in the paper
@@ -74,6 +74,7 @@ def mnist_study(
     if options.quick:
         angles = [angle for angle in angles if angle in _QUICK_ANGLES]
     data = _load(data_dir, angles, quick=options.quick, download=download)
+    lengths = {name: len(x) for name, (x, _) in data.tests.items()}
     return Study(
         name=experiment,
         cells=[
@@ -91,6 +92,7 @@ def mnist_study(
         },
         seeds="draw s: numpy RandomState(s).choice(60000, n, replace=False) and random_state=s",
         headline=[("test", "accuracy"), ("rotated", "accuracy"), ("notmnist", "above_0.9")],
+        test_sets=lambda cell: lengths,
     )
 
 

@@ -2,111 +2,59 @@
 
 ::
 
-    run.json        settings, seeds, versions, hardware, data, failures
-    cells/*.npz     predictions of one fit each, with its settings and timing
+    run.json        options, settings, seeds, versions, hardware, data, failures, and a digest of all that
+    cells/*.npz     predictions of one fit each, with its settings, timing and digests
     results.jsonl   one row per cell and test set: what was fitted, and its measures
     timings.jsonl   one row per cell; apart, so that results.jsonl does not depend on the machine's load
 
 No file holds a pickle.
 """
 
-import hashlib
 import json
 import os
 import platform
-import zipfile
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pnca import __version__
-from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError
-from pnca.files import prepare_folder, write_atomically, write_json, write_text
-from pnca_studies.experiments.answers import Answers
-
-RUN_FILE = "run.json"
-_RUN_KEYS = {
-    *("study", "options", "protocol", "seeds", "versions", "hardware", "engine"),
-    *("cells", "failed", "sessions"),
-}
-_PARTS = ("compact", "labels", "evidence")
-
-# What numpy, zipfile and json raise for a file that is cut short, altered or something else.
-_UNREADABLE = (
-    *(OSError, ValueError, KeyError, TypeError, AttributeError, EOFError),
-    *(zipfile.BadZipFile, zlib.error),
+from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError, PncaError
+from pnca.files import (
+    LOCK,
+    make_folder,
+    open_to_read,
+    own_folder,
+    prepare_folder,
+    write_json,
+    write_text,
 )
+from pnca_studies.experiments.cells import CellResult, fingerprint, read_cell, write_cell
+from pnca_studies.experiments.json_text import check_shape, parse_json
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CellResult:
-    """The result of one cell."""
-
-    columns: dict[str, Any]  # what identifies the cell in the tidy table
-    answers: Mapping[str, Answers]  # by test set; empty if only the record was read
-    measures: dict[str, dict[str, float | None]]  # by test set, as from answers.measure
-    details: dict[str, Any] = field(default_factory=dict)  # arguments, seconds, warnings; ready for JSON
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row of the tidy table per test set."""
-        return [{**self.columns, "test_set": name, **values} for name, values in self.measures.items()]
-
-
-def fingerprint(*contents: Any) -> str:  # noqa: ANN401
-    """Hash arrays (shape, type and values), missing arrays (None) or JSON to twelve hexadecimal digits."""
-    digest = hashlib.sha256()
-    for content in contents:
-        if isinstance(content, np.ndarray):
-            # Shape and type too, so that no two lists of arrays run together to the same bytes.
-            digest.update(f"{content.shape} {content.dtype};".encode())
-            digest.update(np.ascontiguousarray(content).tobytes())
-        elif content is None:
-            digest.update(b"none;")
-        else:
-            digest.update(json.dumps(content, sort_keys=True, allow_nan=False).encode())
-    return digest.hexdigest()[:12]
-
-
-def write_cell(path: Path, result: CellResult) -> Path:
-    """Write a result as an npz file, all of it or nothing."""
-    record = {"columns": result.columns, "measures": result.measures, "details": result.details}
-    arrays: dict[str, Any] = {"record": np.array(json.dumps(record, allow_nan=False))}
-    for name, answers in result.answers.items():
-        for part in _PARTS:
-            if (values := getattr(answers, part)) is not None:
-                arrays[f"{name}/{part}"] = values
-    if any(array.dtype.hasobject for array in arrays.values()):  # numpy below 2.1 has no switch for it
-        raise ValueError("An array of objects would be pickled.")
-
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            np.savez_compressed(file, **arrays)
-
-    return write_atomically(path, write)
-
-
-def read_cell(path: Path, test_sets: Collection[str] | None = None) -> CellResult:
-    """Read what :func:`write_cell` wrote, with the predictions on these test sets (None: on all)."""
-    try:
-        # Opened here: given a name, numpy would leave a damaged file open.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            record = json.loads(str(file["record"]))
-            parts: dict[str, dict[str, Any]] = {}
-            for key in file.files:
-                name, _, part = key.rpartition("/")
-                if part != "record" and (test_sets is None or name in test_sets):
-                    parts.setdefault(name, {})[part] = file[key]
-        answers = {name: Answers(**given) for name, given in parts.items()}
-        return CellResult(answers=answers, **record)
-    except _UNREADABLE as error:
-        raise CorruptDataError(
-            f"{path} is not a complete result ({error}); continue the run with --resume."
-        ) from error
+RUN_FILE, _CELLS = "run.json", "cells"
+_MAX_RUN_BYTES = 1 << 26  # a benchmark of 6,600 fits takes a megabyte
+_RUN_SHAPE = {
+    "study": str,
+    "options": {
+        "trials": (int, None),
+        "train_sizes": ([int], None),
+        "models": ([str], None),
+        "quick": bool,
+    },
+    "protocol": {"data?": {str: object}, "test_sets?": {str: object}, "temperature_folds?": [int]},
+    "seeds": str,
+    "models?": {str: {str: object}},
+    "versions": {str: str},
+    "hardware": {"processor": str, "cores": (int, None), "system": str},
+    "engine": {"name": str, "jobs": int, "scheduler": (str, None)},
+    "cells": {str: (str, None)},
+    "failed": {str: (str, None)},
+    "sessions": [{"fits": int, "seconds": float}],
+    "command?": {str: (bool, int, str)},
+}
+#: What must stay as it is for the fits of two sessions to be of one run.
+_LASTING = ("options", "protocol", "versions")
 
 
 class RunFolder:
@@ -114,59 +62,119 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        #: What is wrong with the file of a cell, by cell, of those that were looked at.
+        self.damaged: dict[str, str] = {}
+        self._whole: set[str] = set()
+        self._outlines: dict[str, str | None] = {}
 
     @classmethod
     def create(cls, path: str | Path, *, resume: bool) -> "RunFolder":
         """Make the folder of a new run or, to resume it, open that of an earlier one."""
         cls.check(path, resume=resume)
-        return cls(prepare_folder(path, marker=RUN_FILE))
+        has_cells_alone = resume and not cls(path).has_run
+        return cls(prepare_folder(path, marker=_CELLS if has_cells_alone else RUN_FILE))
 
     @staticmethod
     def check(path: str | Path, *, resume: bool) -> None:
-        """Refuse a folder with an earlier run that is not to be resumed; nothing is written."""
-        if (Path(path) / RUN_FILE).exists() and not resume:
+        """Refuse a folder that is in use, has a run that is not to be resumed, or none that is to be."""
+        folder, has_run = Path(path), RunFolder(path).has_run
+        if (folder / LOCK).exists():
+            with own_folder(folder):
+                pass
+        if not resume and has_run:
             raise InvalidInputError(
                 f"{path} holds an earlier run: continue it with --resume, or name another folder."
+            )
+        if resume and not (has_run or (folder / _CELLS).is_dir()):
+            raise MissingDataError(
+                f"{path} holds no run to continue: name the folder of one, or leave --resume out to start it."
             )
 
     @classmethod
     def open(cls, path: str | Path) -> "RunFolder":
         """Open the folder of an earlier run, to report on it."""
-        if not (Path(path) / RUN_FILE).exists():
+        if not (folder := cls(path)).has_run:
             raise MissingDataError(
                 f"{path} holds no {RUN_FILE}: name the folder that `pnca reproduce ... --out` wrote."
             )
-        return cls(path)
+        return folder
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there is a ``run.json``; a run whose own was deleted, because it was damaged, has cells."""
+        return (self.path / RUN_FILE).exists()
 
     def begin(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Write ``run.json`` of a run that starts or resumes, and return it; earlier cells stay listed."""
-        run = {**content, "failed": {}, "sessions": []}
-        if (self.path / RUN_FILE).exists():
-            earlier = self.read_run()
-            if earlier["study"] != content["study"]:
-                raise InvalidInputError(
-                    f"{self.path} holds a run of {earlier['study']}, not of {content['study']}: name another "
-                    "folder."
-                )
-            others = [stem for stem in earlier["cells"] if stem not in set(content["cells"])]
+        """Write ``run.json`` of a run that starts or resumes, and return it; earlier cells stay listed.
+
+        The folder must be the caller's own: what a process that was killed left half written is removed.
+        """
+        run = {**_as_json(content), "failed": {}, "sessions": []}
+        if self.has_run:
+            earlier = self.recall(run["study"])
+            self._check_same(earlier, run)
+            others = {stem: of for stem, of in earlier["cells"].items() if stem not in run["cells"]}
             run["sessions"] = earlier["sessions"]
-            run["cells"] = [*content["cells"], *(stem for stem in others if self.find(stem) is not None)]
+            run["cells"] |= {stem: of for stem, of in others.items() if self.find(stem) is not None}
+        for stem in run["cells"]:
+            if (path := self._cell_path(stem)).is_dir():
+                raise InvalidInputError(f"{path} is a folder, where a result belongs: move it away.")
+        for unfinished in (*self.path.glob(f"{_CELLS}/.*.npz.*.tmp"), *self.path.glob(f".{RUN_FILE}.*.tmp")):
+            unfinished.unlink(missing_ok=True)
         self.write_run(run)
+        make_folder(self.path / _CELLS, "move away what is there")
         return run
+
+    def recall(self, *studies: str) -> dict[str, Any]:
+        """Read ``run.json`` of a run that is to be continued, and refuse one of other studies than these."""
+        run = self.read_run()
+        if run["study"] not in studies:
+            wanted = " or ".join(studies)
+            raise InvalidInputError(
+                f"{self.path} holds a run of {run['study']}, not of {wanted}: name another folder."
+            )
+        return run
+
+    def _check_same(self, earlier: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+        """Refuse to mix two runs: their fits could not be compared, and none would be found again."""
+        if different := [
+            f"{key} ({', '.join(names)})" for key in _LASTING if (names := _different(earlier[key], run[key]))
+        ]:
+            raise InvalidInputError(
+                f"{self.path} holds a run with other {' and other '.join(different)}: continue it with "
+                "those, or name another folder."
+            )
 
     def write_run(self, content: Mapping[str, Any]) -> None:
         """Write ``run.json``."""
-        write_json(self.path / RUN_FILE, content)
+        content = _as_json(content)
+        write_json(self.path / RUN_FILE, {**content, "digest": fingerprint(content)})
+        self._outlines = _outlines(content["cells"])
 
     def read_run(self) -> dict[str, Any]:
-        """Read ``run.json``."""
+        """Read ``run.json``; its cells are names with the outline of each, None where that is not known."""
+        path = self.path / RUN_FILE
         try:
-            run: dict[str, Any] = json.loads((self.path / RUN_FILE).read_text(encoding="utf-8"))
-            absent = sorted(_RUN_KEYS - run.keys())
-        except (OSError, ValueError, AttributeError) as error:
-            raise CorruptDataError(f"{self.path / RUN_FILE} cannot be read ({error}).") from error
-        if absent:
-            raise CorruptDataError(f"{self.path / RUN_FILE} is not of a run of this tool: it lacks {absent}.")
+            with open_to_read(path) as file:
+                content = file.read(_MAX_RUN_BYTES + 1)
+            if len(content) > _MAX_RUN_BYTES:
+                raise ValueError("it is too long")
+            run: dict[str, Any] = parse_json(content)
+            check_shape(run, {str: object})
+            if run.pop("digest", None) not in (None, fingerprint(run)):
+                raise ValueError("its content does not have the digest that was written with it")
+            run = {"models": {}, **run, "cells": _outlines(run.get("cells"))}
+            check_shape(run, _RUN_SHAPE)
+            if wrong := [stem for stem in run["cells"] if Path(stem).name != stem or "\0" in stem]:
+                raise ValueError(f"{wrong[0]!r} cannot be the name of a cell")
+        except PncaError:
+            raise
+        except (OSError, ValueError) as error:
+            raise CorruptDataError(
+                f"{path} is not of a run of this tool, or damaged ({error}). Finished fits are kept: delete "
+                "it, and give the command of the run again, with all of its options and --resume."
+            ) from error
+        self._outlines = run["cells"]
         return run
 
     def write(self, stem: str, result: CellResult) -> None:
@@ -174,23 +182,31 @@ class RunFolder:
         path = self._cell_path(stem)
         path.parent.mkdir(exist_ok=True)
         write_cell(path, result)
+        self.damaged.pop(stem, None)
+        self._whole.add(stem)
 
     def find(self, stem: str) -> CellResult | None:
-        """Read the file of a cell; None if it is missing or incomplete, so that the cell is run again."""
-        try:
-            return read_cell(self._cell_path(stem))
-        except CorruptDataError:
+        """Read the file of a cell; None if it is missing or, as ``damaged`` then says, not whole."""
+        path = self._cell_path(stem)
+        if not os.path.lexists(path):
             return None
+        try:
+            result = read_cell(path, expected=self._outlines.get(stem))
+        except PncaError as error:
+            self.damaged[stem] = str(error)
+            return None
+        self._whole.add(stem)
+        return result
 
     def results(self, test_sets: Collection[str] | None = None) -> Iterator[CellResult]:
-        """Read the finished cells in the order of the grid, with predictions on these test sets."""
-        for path in map(self._cell_path, self.read_run()["cells"]):
-            if path.exists():
-                yield read_cell(path, test_sets)
+        """Read the cells that are whole, in the order of the grid, with predictions on these test sets."""
+        for stem in self.finished():
+            yield read_cell(self._cell_path(stem), test_sets)
 
-    def n_done(self) -> int:
-        """Count the finished cells."""
-        return sum(self._cell_path(stem).exists() for stem in self.read_run()["cells"])
+    def finished(self) -> list[str]:
+        """Name the cells that are whole; each file is checked once."""
+        cells = self.read_run()["cells"]
+        return [stem for stem in cells if stem in self._whole or self.find(stem) is not None]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the tidy table: one row per cell and test set."""
@@ -205,7 +221,24 @@ class RunFolder:
         )
 
     def _cell_path(self, stem: str) -> Path:
-        return self.path / "cells" / f"{stem}.npz"
+        return self.path / _CELLS / f"{stem}.npz"
+
+
+def _as_json(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return content as it is after it was written and read."""
+    read: dict[str, Any] = json.loads(json.dumps(content, allow_nan=False))
+    return read
+
+
+def _outlines(cells: Any) -> Any:  # noqa: ANN401
+    """The outline of each cell by name; versions 0.1 and 0.2 listed names alone."""
+    is_list = isinstance(cells, list) and all(isinstance(stem, str) for stem in cells)
+    return dict.fromkeys(cells) if is_list else cells
+
+
+def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Name the entries in which two mappings differ."""
+    return [name for name in dict.fromkeys([*one, *other]) if one.get(name) != other.get(name)]
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:

@@ -3,6 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Generic, TypeVar
 
@@ -11,11 +12,13 @@ import torch
 from numpy.typing import NDArray
 
 from pnca.exceptions import InvalidInputError
+from pnca.files import own_folder
 from pnca.maths.stein import parameter_kernel
 from pnca_studies.experiments.answers import Answers, ask, measure
+from pnca_studies.experiments.cells import CellResult, fingerprint, outline, readable
 from pnca_studies.experiments.grid import Engine, Outcome, Work, run_cells
 from pnca_studies.experiments.settings import Classifier, Exhibit, Model, ModelSettings, load_models
-from pnca_studies.experiments.store import CellResult, RunFolder, fingerprint, hardware, versions
+from pnca_studies.experiments.store import RunFolder, hardware, versions
 
 #: A test set: inputs (n, ...) and, unless it is out of distribution, labels (n,).
 TestSet = tuple[NDArray[np.float32], NDArray[np.int64] | None]
@@ -80,14 +83,18 @@ class Study(Generic[C, D]):
     protocol: dict[str, Any]  # what besides the cell decides its result: test sets, digests of the data
     seeds: str  # how training sets and models are seeded, in words
     headline: Sequence[tuple[str, str]]  # (test set, measure) to show while it runs
+    test_sets: Callable[[C], Mapping[str, int]]  # the length of each test set of a cell, by name
+    keeps_answers: bool = True  # whether predictions are stored, and not their measures alone
 
     def stem(self, cell: C) -> str:
         """Name the cell's file: readable, and different for whatever decides the result."""
         columns = cell.columns()
         decides = [columns, cell.model.estimator, cell.settings(), self.protocol, versions()]
-        words = "-".join(str(value) for value in columns.values())
-        readable = "".join(c if c.isalnum() or c in "-." else "_" for c in words)
-        return f"{readable}-{fingerprint(decides)}"
+        return f"{readable(columns)}-{fingerprint(decides)}"
+
+    def outline(self, cell: C) -> str:
+        """Return the outline that a complete result of a cell has."""
+        return outline(cell.columns(), self.test_sets(cell), with_answers=self.keeps_answers)
 
 
 def run_study(
@@ -95,48 +102,59 @@ def run_study(
     folder: RunFolder,
     engine: Engine,
     *,
+    command: Mapping[str, Any] | None = None,
     watch: Callable[[Outcome[C], int, int], None] = lambda outcome, done, total: None,
     resumed: Callable[[CellResult], None] = lambda result: None,
+    damaged: Callable[[str], None] = lambda reason: None,
 ) -> list[Outcome[C]]:
     """Compute the cells that the folder does not have yet, write each at once, and return those that failed.
 
-    ``resumed(result)`` is called for each cell that was there already, ``watch(outcome, n_done, n_total)``
-    as the others finish.
+    The folder is this run's alone meanwhile; ``command`` is what it remembers of the command line.
+    ``resumed(result)`` is called for each cell that was there already, ``damaged(reason)`` for each whose
+    file is not whole, ``watch(outcome, n_done, n_total)`` as the others finish.
     """
     stems = {study.stem(cell): cell for cell in study.cells}
-    run = folder.begin(
-        {
-            "study": study.name,
-            "options": asdict(study.options),
-            "protocol": study.protocol,
-            "seeds": study.seeds,
-            "models": {cell.model.name: _describe(cell.model) for cell in study.cells},
-            "versions": versions(),
-            "hardware": hardware(),
-            "engine": asdict(engine),
-            "cells": list(stems),
-        }
-    )
-    missing = []
-    for stem, cell in stems.items():
-        if (result := folder.find(stem)) is None:
+    with own_folder(folder.path):
+        given = {} if command is None else {"command": dict(command)}
+        run = folder.begin({**_describe_run(study, engine, stems), **given})
+        missing = []
+        for stem, cell in stems.items():
+            if (result := folder.find(stem)) is not None:
+                resumed(result)
+                continue
             missing.append(cell)
-        else:
-            resumed(result)
-    start, failed = time.perf_counter(), []
-    n_done = len(stems) - len(missing)
-    for outcome in run_cells(missing, study.work, study.data, engine):
-        n_done += 1
-        if outcome.result is None:
-            failed.append(outcome)
-        else:
-            folder.write(study.stem(outcome.cell), outcome.result)
-        watch(outcome, n_done, len(stems))
-    errors = {study.stem(outcome.cell): outcome.error for outcome in failed}
-    session = {"fits": len(missing) - len(failed), "seconds": time.perf_counter() - start}
-    folder.write_run({**run, "failed": errors, "sessions": [*run["sessions"], session]})
-    folder.write_tables()
+            if stem in folder.damaged:
+                damaged(folder.damaged[stem])
+        start, failed = time.perf_counter(), []
+        n_done = len(stems) - len(missing)
+        with closing(run_cells(missing, study.work, study.data, engine)) as outcomes:
+            for outcome in outcomes:
+                n_done += 1
+                if outcome.result is None:
+                    failed.append(outcome)
+                else:
+                    folder.write(study.stem(outcome.cell), outcome.result)
+                watch(outcome, n_done, len(stems))
+        errors = {study.stem(outcome.cell): outcome.error for outcome in failed}
+        session = {"fits": len(missing) - len(failed), "seconds": time.perf_counter() - start}
+        folder.write_run({**run, "failed": errors, "sessions": [*run["sessions"], session]})
+        folder.write_tables()
     return failed
+
+
+def _describe_run(study: Study[C, D], engine: Engine, stems: Mapping[str, C]) -> dict[str, Any]:
+    """Return what ``run.json`` says of a study and its cells by name."""
+    return {
+        "study": study.name,
+        "options": asdict(study.options),
+        "protocol": study.protocol,
+        "seeds": study.seeds,
+        "models": {cell.model.name: _describe(cell.model) for cell in study.cells},
+        "versions": versions(),
+        "hardware": hardware(),
+        "engine": asdict(engine),
+        "cells": {stem: study.outline(cell) for stem, cell in stems.items()},
+    }
 
 
 def timed_answers(

@@ -50,7 +50,7 @@ def write_reproduction(folders: Sequence[RunFolder], document: Path) -> Path:
     ]
     for study in studies:
         pages += [section.markdown(document.parent) for section in sections[study]]
-        made = provenance(runs[study].read_run(), runs[study].n_done())
+        made = provenance(runs[study].read_run(), len(runs[study].finished()))
         pages.append(made.replace("## How", f"## {study}: how"))
     return write_text(document, "\n".join(pages))
 

@@ -33,7 +33,7 @@ def write_report(folder: RunFolder) -> Written:
     pages = [
         f"# Reproduction: {run['study']}\n",
         *(s.markdown(folder.path) for s in sections),
-        provenance(run, folder.n_done()),
+        provenance(run, len(folder.finished())),
     ]
     files.append(write_text(folder.path / "report.md", "\n".join(pages)))
     return Written(folder=folder.path, files=files, sections=sections)

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from typer.testing import CliRunner
@@ -11,7 +11,8 @@ from benchmark_runs import cells, run
 from pnca.exceptions import InvalidInputError
 from pnca.interfaces import cli
 from pnca_studies.experiments.benchmark import benchmark_study
-from pnca_studies.experiments.store import RunFolder, read_cell
+from pnca_studies.experiments.cells import read_cell
+from pnca_studies.experiments.store import RunFolder
 from pnca_studies.experiments.study import Options
 
 MODELS = "k-NN,nearest distance"
@@ -73,10 +74,11 @@ def test_benchmark__with_pnca_the_document_is_in_the_folder_or_where_it_is_asked
     out = shutil.copytree(without_pnca[0], tmp_path / "run")
     pnca = copy_as(out, tmp_path / "pnca", "PNCA")
     run = RunFolder.open(out).read_run()
-    for path in (pnca / "cells").iterdir():
-        shutil.copy(path, out / "cells" / f"PNCA-{path.name}")
-        run["cells"].append(f"PNCA-{path.stem}")
-    RunFolder.open(out).write_run(run)
+    folder = RunFolder.open(out)
+    for stem in RunFolder.open(pnca).finished():
+        folder.write(f"PNCA-{stem}", read_cell(pnca / "cells" / f"{stem}.npz"))
+        run["cells"][f"PNCA-{stem}"] = None
+    folder.write_run(run)
     options = ["--data-sets", "wine,iris", "--models", MODELS, "--jobs", 1, "--out", out, "--resume"]
     assert call("benchmark", "--quick", *options, folder=tmp_path).exit_code == 0
     document = tmp_path / "benchmark.md"
@@ -126,10 +128,13 @@ def choices(tmp_path):
     folder = run(tmp_path / "choices", cells(places=[("iris", 50)], models=["PNCA"]), study="choices")
     stems = [study.stem(cell) for cell in study.cells]
     given = cells(places=[("iris", 50)], models=["PNCA", "cross"])
-    for stem, cell in zip(stems, given, strict=True):
+    for stem, cell, planned in zip(stems, given, study.cells, strict=True):
         assert cell.columns["model"] in stem
-        folder.write(stem, cell)
-    folder.write_run({**folder.read_run(), "cells": stems})
+        lengths = study.test_sets(planned)
+        measures = {name: {**values, "n": lengths[name]} for name, values in cell.measures.items()}
+        folder.write(stem, replace(cell, measures=measures))
+    described = {"options": asdict(study.options), "protocol": study.protocol, "cells": stems}
+    folder.write_run({**folder.read_run(), **described})
     return folder.path
 
 

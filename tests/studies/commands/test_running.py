@@ -1,14 +1,19 @@
 """How a run ends: with all fits, with some, with none, or by the user."""
 
 import io
+import os
+import shlex
+import signal
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 import typer
 from rich.console import Console
 
 from pnca_studies.commands.running import run_and_show, say
-from pnca_studies.experiments.grid import Engine, Outcome
+from pnca_studies.experiments.grid import Engine, Outcome, WorkersLostError
 
 FOLDER = SimpleNamespace(path=Path("some[bold]folder"))
 
@@ -16,10 +21,10 @@ FOLDER = SimpleNamespace(path=Path("some[bold]folder"))
 def run(monkeypatch, run_study, n_cells=2, engine=None):
     """Run a study of which nothing is known but its cells; returns what the command returned or raised."""
     monkeypatch.setattr("pnca_studies.experiments.study.run_study", run_study)
-    study = SimpleNamespace(cells=range(n_cells), headline=[], stem=lambda cell: f"cell-{cell}")
+    study = SimpleNamespace(name="mnist", cells=range(n_cells), headline=[], stem=lambda cell: f"cell-{cell}")
     console = Console(file=io.StringIO(), width=40)
     try:
-        end = run_and_show(console, study, FOLDER, engine or Engine(jobs=3))
+        end = run_and_show(console, study, FOLDER, engine or Engine(jobs=3), {"--models": "DNN,PNCA (paper)"})
     except typer.Exit as error:
         end = error
     return end, console.file.getvalue()
@@ -59,7 +64,32 @@ def test_run__stopped_by_the_user_says_how_to_continue(monkeypatch):
 
     end, said = run(monkeypatch, interrupted)
     assert end.exit_code == 130
-    assert f"Finished fits are kept in {FOLDER.path}: continue with --resume." in said
+    (line,) = [line for line in said.splitlines() if line.startswith("  pnca")]
+    assert shlex.split(line) == [
+        *("pnca", "reproduce", "mnist", "--models", "DNN,PNCA (paper)"),
+        *("--out", str(FOLDER.path.resolve()), "--resume"),
+    ]
+
+
+def test_run__sigterm_is_as_ctrl_c(monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
+
+    def terminated(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+
+    end, said = run(monkeypatch, terminated)
+    assert end.exit_code == 143
+    assert "Stopped. Finished fits are kept. Continue with:\n  pnca reproduce mnist" in said
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_run__lost_workers_say_how_to_continue_too(monkeypatch):
+    def lost(*_, **__):
+        raise WorkersLostError("The workers died")
+
+    with pytest.raises(WorkersLostError):
+        run(monkeypatch, lost)
 
 
 def test_say__prints_text_as_it_is():

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from pnca_studies.commands.watch import Display, RunningMeans
-from pnca_studies.experiments.store import CellResult
+from pnca_studies.experiments.cells import CellResult
 
 
 def result(accuracy, auroc=0.5, **columns):

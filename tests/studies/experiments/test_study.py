@@ -10,9 +10,10 @@ import reference
 from models import make
 from pnca.exceptions import InvalidInputError
 from pnca_studies.experiments.answers import Answers, compress, measure
+from pnca_studies.experiments.cells import CellResult
 from pnca_studies.experiments.grid import Engine, Outcome
 from pnca_studies.experiments.settings import ModelSettings, load_exhibits
-from pnca_studies.experiments.store import CellResult, RunFolder
+from pnca_studies.experiments.store import RunFolder
 from pnca_studies.experiments.study import Options, Study, fit_and_ask, run_study
 
 NCA = ModelSettings(name="NCA", estimator="NCA", settings="paper")
@@ -62,6 +63,7 @@ def study():
         protocol={"test_sets": {"test": 6}},
         seeds="none",
         headline=[("test", "accuracy")],
+        test_sets=lambda cell: {"test": 6, "letters": 4},
     )
 
 
@@ -118,7 +120,7 @@ def test_run_study__says_how_it_was_run(study, folder, computed):
     run_study(study, folder, Engine(name="dask", jobs=3))
     run = folder.read_run()
     assert (run["study"], run["protocol"]) == ("numbers", study.protocol)
-    assert run["cells"] == [study.stem(cell) for cell in study.cells]
+    assert run["cells"] == {study.stem(cell): study.outline(cell) for cell in study.cells}
     assert run["models"]["DNN"] == {"estimator": "DNN", "settings": "paper", "changes": {}}
     assert run["engine"] == {"name": "dask", "jobs": 3, "scheduler": None}
     assert run["versions"]["numpy"] == np.__version__

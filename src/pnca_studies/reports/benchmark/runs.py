@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from pnca.exceptions import InvalidInputError
+from pnca_studies.experiments.cells import CellResult, fingerprint
 from pnca_studies.experiments.contenders import CONTENDERS, TRIVIAL
-from pnca_studies.experiments.store import CellResult, RunFolder, fingerprint
+from pnca_studies.experiments.store import RunFolder
 from pnca_studies.reports.benchmark.measures import SECONDS
 from pnca_studies.reports.benchmark.results import ABOUT, COVID, IMAGES, MNIST, PNCA, Results, is_gpu
 from pnca_studies.reports.benchmark.writing import listed

@@ -7,8 +7,9 @@ import pytest
 from benchmark_runs import FEW, SMALL, at, cells, row_of, run, section, tables
 from pnca.exceptions import InvalidInputError
 from pnca_studies.experiments.benchmark import benchmark_study
+from pnca_studies.experiments.cells import CellResult
 from pnca_studies.experiments.contenders import PAPER, RIVALS
-from pnca_studies.experiments.store import CellResult, versions
+from pnca_studies.experiments.store import versions
 from pnca_studies.experiments.study import Options, _describe
 from pnca_studies.reports.benchmark import runs, write_benchmark
 
