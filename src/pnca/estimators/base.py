@@ -299,7 +299,10 @@ def check_examples(
 
 def _class_weights(options: Options, classes: NDArray[Any], targets: NDArray[Any]) -> FloatArray:
     """Weight of each class (c,); an error that names a class whose weight is none."""
-    weights: FloatArray = compute_class_weight(options.class_weight, classes=classes, y=targets)
+    try:
+        weights: FloatArray = compute_class_weight(options.class_weight, classes=classes, y=targets)
+    except OverflowError as error:
+        raise InvalidInputError(f"class_weight must hold positive, finite numbers: {error}.") from error
     wrong = ~(np.isfinite(weights) & (weights > 0))
     if wrong.any():
         given = ", ".join(
@@ -346,12 +349,14 @@ def _validate(estimator: ParticleClassifier, *arrays: ArrayLike, reset: bool) ->
     kinds = getattr(here[0], "dtypes", [getattr(here[0], "dtype", None)])  # of a table, or of an array
     if any(getattr(kind, "kind", "") in ("m", "M") for kind in kinds):
         raise InvalidInputError("X holds dates or durations: convert them to numbers, such as days, first.")
-    with np.errstate(over="ignore"):  # too large for float32: the check that follows says so
+    with np.errstate(over="ignore", invalid="ignore"):  # too large for float32: the check that follows says so
         return validate_data(estimator, *here, reset=reset, dtype=np.float32, allow_nd=True)
 
 
 def _as_numpy(tensor: Tensor) -> NDArray[Any]:
-    tensor = tensor.detach().cpu()
+    if tensor.layout != torch.strided:
+        raise InvalidInputError("Sparse tensors are not taken: pass tensor.to_dense().")
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
 
 
@@ -363,7 +368,8 @@ def _rows(inputs: NDArray[np.float32], *, is_flat: bool) -> NDArray[np.float32]:
 
 def _numbered(groups: ArrayLike, n: int) -> NDArray[np.int64]:
     """Number the groups, whatever they are called."""
-    names = np.asarray(groups)
+    # Of a list, numpy would make 1 and "1" the same.
+    names = np.asarray(groups, dtype=None if hasattr(groups, "dtype") else object)
     if names.ndim != 1:
         raise InvalidInputError(f"groups must have one entry an example; its shape is {names.shape}.")
     if len(names) != n:
@@ -374,7 +380,11 @@ def _numbered(groups: ArrayLike, n: int) -> NDArray[np.int64]:
             f"groups is missing for {len(missing)} examples, the first in row {missing[0]}: name the group "
             "of each example; one that belongs to no other is a group of its own."
         )
-    numbers: NDArray[np.int64] = np.unique(names, return_inverse=True)[1].astype(np.int64)
+    try:
+        numbers: NDArray[np.int64] = np.unique(names, return_inverse=True)[1].astype(np.int64)
+    except TypeError:  # names of several types have no order
+        seen: dict[str, int] = {}
+        numbers = np.array([seen.setdefault(repr(name), len(seen)) for name in names.tolist()])
     return numbers
 
 

@@ -148,6 +148,7 @@ def run_network(
     numbers_per_row: int = 0,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Outputs (m, chunk, d) of particles (m, p) and their scaled inputs, in chunks that fit into memory."""
+    precise = torch.float64 if device.type != "mps" else torch.float32
     dtype = network.prediction_dtype if device.type != "mps" else torch.float32
     # There first, and then to the precision: fewer bytes travel.
     particles = particles.to(device).to(dtype)
@@ -158,7 +159,13 @@ def run_network(
         chunk = chunk if scaler is None else scaler.apply(chunk)
         with torch.autocast(device.type, enabled=False):
             outputs = network(particles, chunk)
-        yield outputs, chunk
+        if not (finite := outputs.isfinite().all(dim=2).all(dim=0)).all():
+            raise InvalidInputError(
+                f"The network's outputs for the input in row {start + int(finite.int().argmin())} are not "
+                "finite: its numbers are too large for the network."
+            )
+        # Distances are squared, which what a module gives in float32 may not survive.
+        yield outputs.to(precise), chunk.to(precise)
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,7 @@ class StackedModule:
         self.sample = torch.zeros_like(sample)  # its shape is what counts; nobody's data are kept
         with seeded(seed):
             template, self.n_features = _build(module, self.sample)
+            _n_features(template, self.sample[:1])  # two rows may pass for two channels
             if n_outputs is not None:
                 template = nn.Sequential(template, nn.Linear(self.n_features, n_outputs))
         _refuse_fresh_batch_norm(template)
@@ -119,7 +120,12 @@ class StackedModule:
 def _build(module: nn.Module | Callable[[], nn.Module], sample: Tensor) -> tuple[nn.Module, int]:
     """Make a module that shares nothing with the user's, in float32 on the CPU; return its width too."""
     is_architecture = isinstance(module, nn.Module)
-    built = copy.deepcopy(module if is_architecture else module())
+    try:
+        built = copy.deepcopy(module if is_architecture else module())
+    except Exception as error:
+        raise InvalidInputError(
+            f"module() failed, {_told(error)}; pass a callable without arguments that builds a module."
+        ) from error
     if not isinstance(built, nn.Module):
         found = type(built).__name__
         raise InvalidInputError(f"module() must return a torch.nn.Module; it returned {found}.")
@@ -128,6 +134,10 @@ def _build(module: nn.Module | Callable[[], nn.Module], sample: Tensor) -> tuple
     if is_architecture:
         _redraw(built)
     return built, n_features
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _redraw(module: nn.Module) -> None:
@@ -156,16 +166,16 @@ def _n_features(module: nn.Module, sample: Tensor) -> int:
     try:
         with torch.no_grad():
             output = module(sample)
-    except RuntimeError as error:
+    except Exception as error:
         shape = tuple(sample.shape[1:])
-        raise InvalidInputError(f"module cannot take inputs of shape {shape}: {error}") from error
-    if not isinstance(output, Tensor) or output.ndim != 2 or output.shape[0] != sample.shape[0]:
-        got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        raise InvalidInputError(f"module cannot take inputs of shape {shape}: {_told(error)}") from error
+    n, is_tensor = len(sample), isinstance(output, Tensor)
+    if not is_tensor or output.ndim != 2 or output.shape[0] != n or output.shape[1] == 0:
+        got = tuple(output.shape) if is_tensor else type(output).__name__
         raise InvalidInputError(
-            f"module must turn {sample.shape[0]} inputs into a tensor of shape ({sample.shape[0]}, d); "
-            f"it returned {got}."
+            f"module must turn {n} inputs into a tensor of shape ({n}, d); it returned {got}."
         )
-    return output.shape[1]
+    return int(output.shape[1])
 
 
 def _is_batch_norm(layer: nn.Module) -> TypeGuard[nn.modules.batchnorm._BatchNorm]:
