@@ -22,13 +22,14 @@ _NOTHING = -40.0
 def small_fit(seed, folder):
     """A fit of few epochs on at most sixty rows."""
     rng = np.random.default_rng(seed)
-    made = parameters(rng)
+    # Few parts at a time are odd, lest one be hidden behind another.
+    is_odd = rng.random(5) < pick(rng, [0.1, 0.3, 0.6])
+    made = parameters(rng, is_odd[0])
     (kind, settings), verdict = made.value, made.verdict
     classes, shape = _classes(rng), oddities.shape_of_inputs(rng)
-    inputs = oddities.contained(rng, oddities.numbers(rng, len(classes), shape, classes))
-    labels, groups = oddities.labels(rng, classes), oddities.groups(rng, len(classes))
-    if rng.random() < 0.5:  # else an odd part would mostly be hidden behind another
-        labels = oddities.Odd(classes, "labels: whole numbers")
+    numbers = oddities.numbers(rng, len(classes), shape, classes, is_odd[1])
+    inputs = oddities.contained(rng, numbers, is_odd[2])
+    labels, groups = oddities.labels(rng, classes, is_odd[3]), oddities.groups(rng, len(classes), is_odd[4])
     if not issubclass(kind, pnca.PNCAClassifier | pnca.NCAClassifier):
         groups = oddities.Odd(None, "no groups")
     verdict = max(verdict, inputs.verdict, labels.verdict, groups.verdict)
@@ -40,11 +41,12 @@ def small_fit(seed, folder):
 def default_fit(seed, folder):
     """A fit with the parameters that PNCAClassifier has by itself, on legal data."""
     rng = np.random.default_rng(seed)
-    classes = _classes(rng, 20)
+    classes = _classes(rng, 20)[:40]
     shape = oddities.shape_of_inputs(rng)
     inputs = oddities.Odd(None, "", ILLEGAL)
     while inputs.verdict == ILLEGAL:
-        inputs = oddities.contained(rng, oddities.numbers(rng, len(classes), shape, classes))
+        numbers = oddities.numbers(rng, len(classes), shape, classes, rng.random() < 0.8)
+        inputs = oddities.contained(rng, numbers, rng.random() < 0.3)
     case = f"default_fit {seed}: {shape} {inputs.name}"
     settings = {"random_state": int(rng.integers(100)), "device": "cpu"}
     verdict = _cautious(inputs.verdict, settings, shape)
@@ -56,7 +58,8 @@ def _classes(rng, least=3):
     n = int(rng.integers(least, 61))
     k = int(rng.integers(2, 5)) if n >= 8 else 2
     classes = rng.permutation(np.r_[np.arange(2 * k) % k, rng.integers(0, k, size=max(0, n - 2 * k))][:n])
-    return np.where(rng.random(n) < 0.95, classes, 0) if rng.random() < 0.2 else classes
+    rare = np.where(rng.random(n) < 0.9, 0, classes)
+    return rare if rng.random() < 0.2 and rare.any() else classes
 
 
 def _cautious(verdict, settings, shape):
@@ -225,6 +228,9 @@ def _rounding(model, found):
     largest = np.abs(found.get("evidence", 0)) + np.abs(log_proba).max(axis=1)
     if "embed" in found and (support := getattr(model, "support_embeddings_", None)) is not None:
         largest = largest + np.square(support - support.mean(axis=1, keepdims=True)).max() / model.bandwidth_
+    if (support := getattr(model, "support_inputs_", None)) is not None:
+        width = np.square(support - support.mean(axis=0)).reshape(len(support), -1).sum(axis=1).max()
+        largest = largest + model.input_weight_ * width / model.input_scale_
     precise = model.network_.prediction_dtype == torch.float64
     return (1e-9 if precise else 1e-3) + (1e-13 if precise else 1e-5) * largest
 

@@ -49,13 +49,13 @@ def shape_of_inputs(rng):
     return pick(rng, [(h, w), (h, w, 3), (1, h, w), (4, h, w), (1, w), (h, 1), (h, w, 1)])
 
 
-def numbers(rng, n, shape, classes):
+def numbers(rng, n, shape, classes, is_odd):
     """Numbers (n, *shape) in which the classes (n,) differ, oddly spread: as Odd."""
     x = rng.normal(size=(n, *shape))
     x += np.reshape(2.0 * classes, (n, *[1] * len(shape)))
-    kind = pick(rng, ["plain"] * 6 + list(_SPREADS))
-    if kind == "plain":
-        return Odd(x, kind)
+    if not is_odd:
+        return Odd(x, "plain")
+    kind = pick(rng, list(_SPREADS))
     changed, verdict = _SPREADS[kind](rng, x)
     return Odd(changed, kind, verdict)
 
@@ -105,13 +105,14 @@ _SPREADS = {
 }
 
 
-def contained(rng, odd):
+def contained(rng, odd, is_odd):
     """The same numbers in some container or of some type: as Odd; its numbers may be rounded."""
     x = odd.value
-    kind = pick(rng, ["float64", "float32"] * 4 + list(_CONTAINERS))
     with np.errstate(all="ignore"):
-        if kind in ("float64", "float32"):
+        if not is_odd:
+            kind = pick(rng, ["float64", "float32"])
             return Odd(x.astype(kind), f"{odd.name}, {kind}", odd.verdict)
+        kind = pick(rng, list(_CONTAINERS))
         value, verdict = _CONTAINERS[kind](rng, x)
     if odd.verdict == ILLEGAL and verdict == EITHER:
         return Odd(value, f"{odd.name}, {kind}", EITHER)  # the type may have no such numbers
@@ -225,9 +226,9 @@ _CONTAINERS = {
 # --- labels ---------------------------------------------------------------------------------------------
 
 
-def labels(rng, classes):
+def labels(rng, classes, is_odd):
     """Names (n,) for the classes (n,), as Odd."""
-    kind = pick(rng, ["whole numbers", "words"] * 5 + list(_LABELS))
+    kind = pick(rng, list(_LABELS) if is_odd else ["whole numbers", "words"])
     value, verdict = _LABELS[kind](rng, classes)
     return Odd(value, f"labels: {kind}", verdict)
 
@@ -278,6 +279,8 @@ _LABELS = {
     "uint64": lambda rng, y: (np.uint64(2**64 - 1) - y.astype(np.uint64), LEGAL),
     "beyond int64": lambda rng, y: (np.array([2**70 + int(k) for k in y], dtype=object), EITHER),
     "beyond int64, both signs": lambda rng, y: ([-1 if k == 0 else 2**63 + int(k) for k in y], EITHER),
+    "beyond 2**53 among floats": lambda rng, y: ([0.0 if k == 0 else 2**53 + int(k) for k in y], EITHER),
+    "beyond 2**53 in float": lambda rng, y: (y + 2.0**53, ILLEGAL),
     "int8": lambda rng, y: (y.astype(np.int8) - 100, LEGAL),
     "big-endian": lambda rng, y: (y.astype(">i8"), EITHER),
     "bools": lambda rng, y: (y % 2 == 0, EITHER),
@@ -321,11 +324,11 @@ _LABELS = {
 }
 
 
-def groups(rng, n):
+def groups(rng, n, is_odd):
     """Groups (n,) of examples, as Odd; mostly none."""
-    kind = pick(rng, [None] * 30 + list(_GROUPS))
-    if kind is None:
+    if not is_odd:
         return Odd(None, "no groups")
+    kind = pick(rng, list(_GROUPS))
     value, verdict = _GROUPS[kind](rng, n)
     return Odd(value, f"groups: {kind}", verdict)
 

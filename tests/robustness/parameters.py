@@ -114,9 +114,9 @@ def _places(module):
     return [place for place, (other, _) in enumerate(MODULES) if other is module]
 
 
-def parameters(rng):
-    """A class of classifiers and its parameters, most of them sensible: as Odd."""
-    name = pick(rng, list(CLASSIFIERS))
+def parameters(rng, is_odd):
+    """A class of classifiers and its parameters, some of them odd: as Odd."""
+    name = pick(rng, ["PNCAClassifier"] * 3 + list(CLASSIFIERS))
     settings = {
         "hidden_layer_sizes": (4,), "max_epochs": int(rng.integers(1, 7)), "device": "cpu",
         "random_state": int(rng.integers(100)), "learning_rate": 0.01, **CLASSIFIERS[name],
@@ -126,7 +126,7 @@ def parameters(rng):
         settings["n_folds"] = int(rng.integers(2, 4))
     own = sorted(set(kind._get_param_names()) & set(VALUES))
     verdict, odd = LEGAL, []
-    for parameter in rng.permutation(own)[: pick(rng, [0, 0, 1, 1, 2, 3])]:
+    for parameter in rng.permutation(own)[: pick(rng, [1, 1, 2, 4]) if is_odd else 0]:
         value, of_value = pick(rng, VALUES[parameter] + (_OF_ANY if rng.random() < 0.1 else []))
         settings[str(parameter)] = value
         verdict = max(verdict, of_value)

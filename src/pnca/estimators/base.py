@@ -268,6 +268,11 @@ def check_examples(
     """
     inputs, targets = _validate(estimator, X, y, reset=True)
     check_classification_targets(targets)
+    if targets.dtype.kind == "f" and np.abs(targets).max() >= 2 / np.finfo(targets.dtype).eps:
+        raise InvalidInputError(
+            "y holds numbers so large that floats cannot tell them from the next: make labels all integers of "
+            "one type, or strings."
+        )
     n, shape = len(inputs), inputs.shape[1:]
     if n < 3:
         raise InvalidInputError(f"fit needs at least 3 examples; got n_samples={n}.")

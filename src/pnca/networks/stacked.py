@@ -1,6 +1,7 @@
 """Any ``nn.Module`` as m particles at once, through ``torch.func``."""
 
 import copy
+import threading
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
@@ -65,6 +66,7 @@ class StackedModule:
         trainable = {name: p for name, p in template.named_parameters() if p.requires_grad}
         if not trainable:
             raise InvalidInputError("module has no trainable parameter, so there is nothing to fit.")
+        self._in_use = threading.Lock()  # while it runs, the template holds the particles
         self.names = list(trainable)
         self.shapes = [p.shape for p in trainable.values()]
 
@@ -93,7 +95,6 @@ class StackedModule:
         if not len(inputs):  # a rank's shard may be empty, which many modules cannot take
             return self(particles, self.sample[:1].to(inputs), training=training, mixing=mixing)[:, :0]
         module = self.template.to(particles.device)
-        _set_mode(module, training)
 
         def run(parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
             output: Tensor = functional_call(module, parameters, (inputs,))
@@ -102,12 +103,20 @@ class StackedModule:
         particles = mix_gradients(particles, mixing)
         parameters = dict(zip(self.names, unflatten(particles, self.shapes), strict=True))
         randomness = "different" if training else "error"
-        outputs: Tensor = vmap(run, in_dims=(0, None), randomness=randomness)(parameters, inputs)
+        outputs: Tensor
+        with self._in_use:
+            _set_mode(module, training)
+            outputs = vmap(run, in_dims=(0, None), randomness=randomness)(parameters, inputs)
         return outputs
 
     def __getstate__(self) -> dict[str, object]:
         # The template follows the last device it ran on; a saved model must load without it.
-        return {**self.__dict__, "template": copy.deepcopy(self.template).cpu()}
+        with self._in_use:
+            state = {**self.__dict__, "template": copy.deepcopy(self.template).cpu()}
+        return {name: value for name, value in state.items() if name != "_in_use"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _in_use=threading.Lock())
 
     def _draw_one(self) -> Tensor:
         module, _ = _build(self.module, self.sample)
