@@ -94,10 +94,9 @@ class StackedModule:
         """Run every particle on every input: (m, p), (n, ...) -> (m, n, d)."""
         if not len(inputs):  # a rank's shard may be empty, which many modules cannot take
             return self(particles, self.sample[:1].to(inputs), training=training, mixing=mixing)[:, :0]
-        module = self.template.to(particles.device)
 
         def run(parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
-            output: Tensor = functional_call(module, parameters, (inputs,))
+            output: Tensor = functional_call(self.template, parameters, (inputs,))
             return output
 
         particles = mix_gradients(particles, mixing)
@@ -105,7 +104,7 @@ class StackedModule:
         randomness = "different" if training else "error"
         outputs: Tensor
         with self._in_use:
-            _set_mode(module, training)
+            _set_mode(self.template.to(particles.device), training)
             outputs = vmap(run, in_dims=(0, None), randomness=randomness)(parameters, inputs)
         return outputs
 
