@@ -130,7 +130,8 @@ def _check_estimator(model, case):
 
 def _check_classes(model, y, case):
     """No two labels have become one."""
-    given = set(y.tolist() if isinstance(y, torch.Tensor) else np.ravel(y).tolist() if hasattr(y, "dtype") else y)
+    names = y.tolist() if isinstance(y, torch.Tensor) else y if isinstance(y, list) else np.ravel(y).tolist()
+    given = set(names)
     assert len(model.classes_) == len(given), f"{case}: classes {model.classes_} of {given}"
 
 
@@ -174,7 +175,9 @@ def assert_sane(model, found, n, case):
 
 def _assert_sane_shares(model, found, case):
     indices, shares = found["indices"], found["shares"]
-    assert ((shares >= 0) & (shares <= 1 + 1e-6)).all(), f"{case}: shares from {shares.min()} to {shares.max()}"
+    assert ((shares >= 0) & (shares <= 1 + 1e-6)).all(), (
+        f"{case}: shares from {shares.min()} to {shares.max()}"
+    )
     assert shares.sum(axis=1).max() <= 1 + 1e-6, f"{case}: shares sum to {shares.sum(axis=1).max()}"
     assert (np.diff(shares, axis=1) <= 0).all(), f"{case}: shares are not in order"
     assert (np.sort(indices, axis=1) == np.arange(model.n_samples_fit_)).all(), f"{case}: indices"

@@ -53,7 +53,7 @@ TASKS = {
     "metric_call": Task("metrics", 1000, "a metric of legal or illegal arrays"),
     "same_under_batches": Task("invariance", 100, "predictions do not depend on who else asks"),
     "same_under_dtype": Task("invariance", 100, "equal numbers in other types and layouts are equal inputs"),
-    "same_under_threads": Task("invariance", 100, "results do not depend on threads, of torch or of the user"),
+    "same_under_threads": Task("invariance", 100, "the threads of torch and of the user do not matter"),
     "same_under_row_order": Task("invariance", 100, "the order of the training rows does not matter", 120),
     "seeds": Task("invariance", 100, "`random_state` 0 to 99 all give an accurate model"),
 }
@@ -205,7 +205,9 @@ def main(arguments=None):
     parser.add_argument("--gigabytes", type=float, default=4.0, help="memory that a process may take")
     parser.add_argument("--commit", help="what to write down as the commit, where git cannot tell")
     parser.add_argument("--out", type=Path, metavar="FILE.json", help="where results are written")
-    parser.add_argument("--merge", type=Path, nargs="+", metavar="FILE.json", help="run nothing, join results")
+    parser.add_argument(
+        "--merge", type=Path, nargs="+", metavar="FILE.json", help="run nothing, join results"
+    )
     parser.add_argument("--document", type=Path, metavar="PAGE.md", help="renew the table of a page")
     options = parser.parse_args(arguments)
     if options.list:

@@ -68,9 +68,7 @@ def same_under_batches(seed, folder):
     order = rng.permutation(len(queries))
     assert_same(answers(model, queries[order]), {k: v[order] for k, v in expected.items()}, _ROUNDING, case)
     for part in np.array_split(order, int(rng.integers(2, len(order)))):
-        assert_same(
-            answers(model, queries[part]), {k: v[part] for k, v in expected.items()}, _ROUNDING, case
-        )
+        assert_same(answers(model, queries[part]), {k: v[part] for k, v in expected.items()}, _ROUNDING, case)
     long = np.concatenate([queries] * (1100 // len(queries) + 1))  # more than are predicted at once
     repeated = {k: np.concatenate([v] * (len(long) // len(queries))) for k, v in expected.items()}
     assert_same(answers(model, long), repeated, _ROUNDING, case)
@@ -116,7 +114,7 @@ def same_under_threads(seed, folder):
     rng = np.random.default_rng(seed)
     X, y = blobs(rng)
     model = some_model(rng)
-    if rng.random() < 0.3 and not getattr(model, "dropout", 0) != 0:
+    if rng.random() < 0.3 and getattr(model, "dropout", 0) == 0:
         model.set_params(module=_module)
     case = f"same_under_threads {seed}: {model}"
     fits = [clone(model).set_params(random_state=k) for k in range(3)]
@@ -217,4 +215,6 @@ def seeds(seed, folder):
         accuracy = (found["labels"] == y[30:]).mean()
         assert accuracy >= 0.75, f"{case}: accuracy {accuracy:.2f}"
     forgotten = models["PNCA"].predict_proba(1e6 * np.ones((1, 4)))
-    np.testing.assert_allclose(forgotten, models["PNCA"].class_prior_[None], atol=1e-6, err_msg=f"seeds {seed}")
+    np.testing.assert_allclose(
+        forgotten, models["PNCA"].class_prior_[None], atol=1e-6, err_msg=f"seeds {seed}"
+    )

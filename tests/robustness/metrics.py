@@ -165,7 +165,9 @@ def _nll(y, p):
 
 def _calibration_error(rng):
     (labels, p), check = _of_labels(0, 1)(rng)
-    n_bins = pick(rng, [Odd(k, str(k)) for k in (1, 15, 1000)] + [Odd(k, repr(k), ILLEGAL) for k in (0, 1.5, None)])
+    n_bins = pick(
+        rng, [Odd(k, str(k)) for k in (1, 15, 1000)] + [Odd(k, repr(k), ILLEGAL) for k in (0, 1.5, None)]
+    )
     return [labels, p, n_bins], lambda found, case, y, p, k: check(found, case, y, p)
 
 
@@ -201,7 +203,9 @@ def _levels(rng):
 def _share(rng):
     p, _ = _probabilities(rng, _n(rng))
     threshold = _number(rng, -0.1, [0, 0.5, 1, np.float32(0.9)])
-    return [p, threshold], lambda found, case, p, t: np.testing.assert_equal(found, (p.max(axis=1) > t).mean())
+    return [p, threshold], lambda found, case, p, t: np.testing.assert_equal(
+        found, (p.max(axis=1) > t).mean()
+    )
 
 
 def _ranked(low, high):
@@ -258,7 +262,11 @@ def _logs(rng, n):
     logits = rng.normal(size=(n, int(rng.integers(2, 5)))) * pick(rng, [0, 1, 500, 1e300])
     nan, none = logits.copy(), logits.copy()
     nan[0, 0], none[0] = np.nan, -np.inf
-    others = [Odd(nan, "a NaN", ILLEGAL), Odd(none, "no class", ILLEGAL), Odd(-nan * np.inf, "infinite", ILLEGAL)]
+    others = [
+        Odd(nan, "a NaN", ILLEGAL),
+        Odd(none, "no class", ILLEGAL),
+        Odd(-nan * np.inf, "infinite", ILLEGAL),
+    ]
     zero = logits.copy()
     zero[:, 0] = -np.inf
     return _damaged(rng, pick(rng, [logits, zero]), others), logits.shape[1]

@@ -147,7 +147,7 @@ def _frame(rng, x):
         frame = frame.astype("Float64")
     if kind == 5:
         frame = frame.astype(object)
-    return frame, EITHER if len(x.shape) == 2 else EITHER
+    return frame, EITHER
 
 
 def _ragged(rng, x):
@@ -217,9 +217,11 @@ _CONTAINERS = {
     "tensor with gradient": lambda rng, x: (torch.tensor(x, requires_grad=True), LEGAL),
     "sparse tensor": lambda rng, x: (torch.from_numpy(np.ascontiguousarray(x)).to_sparse(), ILLEGAL),
     "conjugated tensor": lambda rng, x: (torch.ones(x.shape, dtype=torch.complex64).conj(), ILLEGAL),
-    "transposed tensor": lambda rng, x: (torch.from_numpy(np.ascontiguousarray(x.T)).mT, EITHER)
-    if x.ndim == 2
-    else (torch.from_numpy(x.copy()), LEGAL),
+    "transposed tensor": lambda rng, x: (
+        (torch.from_numpy(np.ascontiguousarray(x.T)).mT, EITHER)
+        if x.ndim == 2
+        else (torch.from_numpy(x.copy()), LEGAL)
+    ),
 }
 
 

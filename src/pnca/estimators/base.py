@@ -270,8 +270,8 @@ def check_examples(
     check_classification_targets(targets)
     if targets.dtype.kind == "f" and np.abs(targets).max() >= 2 / np.finfo(targets.dtype).eps:
         raise InvalidInputError(
-            "y holds numbers so large that floats cannot tell them from the next: make labels all integers of "
-            "one type, or strings."
+            "y holds floats so large that they cannot be told from the next: make labels integers of one "
+            "type, or strings."
         )
     n, shape = len(inputs), inputs.shape[1:]
     if n < 3:
@@ -354,7 +354,9 @@ def _validate(estimator: ParticleClassifier, *arrays: ArrayLike, reset: bool) ->
     kinds = getattr(here[0], "dtypes", [getattr(here[0], "dtype", None)])  # of a table, or of an array
     if any(getattr(kind, "kind", "") in ("m", "M") for kind in kinds):
         raise InvalidInputError("X holds dates or durations: convert them to numbers, such as days, first.")
-    with np.errstate(over="ignore", invalid="ignore"):  # too large for float32: the check that follows says so
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # too large for float32: the check that follows says so
         return validate_data(estimator, *here, reset=reset, dtype=np.float32, allow_nd=True)
 
 

@@ -98,7 +98,9 @@ def check_fraction(name: str, value: float, *, zero_allowed: bool = True) -> flo
     """Return a setting that must lie in [0, 1], or in (0, 1] where zero makes no sense."""
     # Not scikit-learn's check_scalar: NaN, for which every comparison is false, would pass it.
     if not (isinstance(value, Real) and 0 <= value <= 1 and (zero_allowed or value > 0)):
-        raise InvalidInputError(f"{name} is {value!r}: pass a fraction in {'[' if zero_allowed else '('}0, 1].")
+        raise InvalidInputError(
+            f"{name} is {value!r}: pass a fraction in {'[' if zero_allowed else '('}0, 1]."
+        )
     return float(value)
 
 

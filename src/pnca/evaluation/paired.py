@@ -9,9 +9,7 @@ from scipy import stats
 from pnca.evaluation._validation import check_count, check_differences, check_fraction, check_same_length
 
 
-def paired_interval(
-    a: ArrayLike, b: ArrayLike, level: float = 0.95
-) -> tuple[float, float, float]:
+def paired_interval(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> tuple[float, float, float]:
     """Mean of the paired differences a - b, and the ends of its t interval.
 
     Pairs with NaN are left out; the ends are NaN with fewer than two pairs.

@@ -172,10 +172,9 @@ class Options:
 
 def _own_number(name: str, value: Any, kind: str) -> Any:  # noqa: ANN401
     """A number as Python's own int or float: numpy's overflow, and torch takes no True for a one."""
-    if not isinstance(value, Real) or not kind.startswith(("int", "float")):
-        return value
+    own: Any = int if kind.startswith("int") else float if kind.startswith("float") else None
     try:
-        return int(value) if kind.startswith("int") else float(value)
+        return value if own is None or not isinstance(value, Real) else own(value)
     except OverflowError as error:
         raise InvalidInputError(f"{name} is too large for a float.") from error
 
