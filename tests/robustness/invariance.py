@@ -7,7 +7,7 @@ import torch
 from sklearn.base import clone
 
 import pnca
-from robustness.fits import answers
+from robustness.small_fits import answers
 from robustness.oddities import pick
 from robustness.verdicts import untouched_random_numbers
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 #: Seconds between two looks at the memory and the time of the cases under way.
 _LOOK = 0.5
+#: Seconds more for the first case of a process, which waits for torch.
+_START = 120.0
 
 
 class Case(NamedTuple):
@@ -89,8 +91,7 @@ class _Worker:
                 return self._replaced(message, seconds)
             self.is_new = False
             return Outcome(case, verdict, message, seconds)
-        # The first case of a process waits for torch.
-        if seconds > case.seconds + 120 * self.is_new:
+        if seconds > case.seconds + _START * self.is_new:
             return self._replaced(f"no end after {seconds:.0f} s", seconds)
         if (n_bytes := _resident(self.process.pid)) > max_bytes:
             return self._replaced(f"it took {n_bytes / 2**30:.1f} GiB", seconds)
