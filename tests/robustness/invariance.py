@@ -7,8 +7,8 @@ import torch
 from sklearn.base import clone
 
 import pnca
-from robustness.small_fits import answers
 from robustness.oddities import pick
+from robustness.small_fits import answers
 from robustness.verdicts import untouched_random_numbers
 
 #: Rounding moves probabilities by less, in float64.
