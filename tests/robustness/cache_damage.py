@@ -3,8 +3,7 @@
 import numpy as np
 
 from pnca.vision import Preprocessing, image_features, load_backbone
-from robustness.data_damage import attempt, pillow
-from robustness.mutators import one_of
+from robustness.data_damage import attempt, one_of, pillow
 from robustness.verdicts import Skipped
 
 

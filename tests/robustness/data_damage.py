@@ -14,7 +14,7 @@ from pnca.exceptions import PncaError
 from pnca_studies.arrays import read_headers
 from pnca_studies.data import load_mnist, mnist
 from pnca_studies.data._sources import array_digest
-from robustness.mutators import one_of
+from robustness.mutators import flips, truncations, zeroed_tails
 from robustness.oddities import pick
 from robustness.verdicts import Skipped
 
@@ -55,6 +55,20 @@ def write_idx(folder, key, array, suffix, tail=None):
         content = gzip.compress(content)
     (path := folder / f"{name}{suffix}").write_bytes(content)
     return path
+
+
+def one_of(content, rng):
+    """(name, damaged bytes): one random damage that changes something."""
+    damages = [*flips(content, rng, 8), *truncations(content), *zeroed_tails(content)]
+    start, end = sorted(rng.randint(0, len(content) + 1, size=2))
+    damages += [
+        (f"random bytes {start} to {end}", content[:start] + rng.bytes(end - start) + content[end:]),
+        (f"without bytes {start} to {end}", content[:start] + content[end:]),
+        (f"bytes {start} to {end} twice", content[:end] + content[start:]),
+        ("a byte more", content + b"\0"),
+    ]
+    damages = [(name, damaged) for name, damaged in damages if damaged != content]
+    return damages[rng.randint(len(damages))]
 
 
 def attempt(call):

@@ -67,8 +67,8 @@ def absent(task):
     try:
         if hasattr(importlib.import_module(f"robustness.{module}"), task):
             return None
-    except ImportError as error:
-        return f"robustness/{module}.py cannot be imported ({error})"
+    except Exception as error:
+        return f"robustness/{module}.py cannot be imported ({type(error).__name__}: {error})"
     return f"robustness/{module}.py has no {task}()"
 
 

@@ -24,17 +24,3 @@ def truncations(content):
 def zeroed_tails(content):
     for length in _lengths(content):
         yield f"zeros after {length} bytes", content[:length] + bytes(len(content) - length)
-
-
-def one_of(content, rng):
-    """(name, damaged bytes): one random damage that changes something."""
-    damages = [*flips(content, rng, 8), *truncations(content), *zeroed_tails(content)]
-    start, end = sorted(rng.randint(0, len(content) + 1, size=2))
-    damages += [
-        (f"random bytes {start} to {end}", content[:start] + rng.bytes(end - start) + content[end:]),
-        (f"without bytes {start} to {end}", content[:start] + content[end:]),
-        (f"bytes {start} to {end} twice", content[:end] + content[start:]),
-        ("a byte more", content + b"\0"),
-    ]
-    damages = [(name, damaged) for name, damaged in damages if damaged != content]
-    return damages[rng.randint(len(damages))]

@@ -17,8 +17,9 @@ with contextlib.suppress(ImportError):
 
 #: Warnings of ours and of scikit-learn, as text; any other is a fault.
 _EXPECTED = re.compile(
-    "Only one example of class|The loss did not fall|less kernel mass from all others|column-vector y"
-    "|distinct values become equal in single|valid feature names|The number of unique classes is greater than 50%|least populated class"
+    "Only one example of class|The loss did not fall|less kernel mass from all others"
+    "|distinct values become equal in single precision|column-vector y|valid feature names"
+    "|The number of unique classes is greater than 50%|least populated class"
 )
 
 
