@@ -126,13 +126,13 @@ def assert_blind_to_fold(objective, particles, held_out, other_labels, tolerance
 
 def watched_fit(model, X, y, folds=None, **others):
     """Fit a model, on given folds if any; the snapshots it chose from, and what it asked of them."""
-    import pytest  # here, because hostile cases use the models without it
-
     asked, original = [], neighbours.choose
 
     def spy(*args):
         asked.append(args)
         return original(*args)
+
+    import pytest  # here, because hostile cases use the models without it
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(neighbours, "choose", spy)
