@@ -7,6 +7,7 @@ probability zero: without it a single such example would make the loss infinite 
 """
 
 import math
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -75,8 +76,8 @@ def apply_temperature(log_probabilities: ArrayLike, temperature: float) -> Float
     array([[0.75, 0.25]])
     """
     # Written so that NaN, for which every comparison is false, is refused too.
-    if not 0 < temperature < math.inf:
-        raise InvalidInputError(f"temperature is {temperature}: pass a positive, finite number.")
+    if not (isinstance(temperature, Real) and 0 < temperature < math.inf):
+        raise InvalidInputError(f"temperature is {temperature!r}: pass a positive, finite number.")
     scaled: FloatArray = log_softmax(_floored(log_probabilities) / temperature, axis=1)
     return scaled
 
@@ -84,8 +85,10 @@ def apply_temperature(log_probabilities: ArrayLike, temperature: float) -> Float
 def _floored(log_probabilities: ArrayLike) -> FloatArray:
     """Normalise the rows and clip them at the floor."""
     try:
+        if getattr(getattr(log_probabilities, "dtype", None), "kind", "") in ("m", "M"):
+            raise ValueError("dates and durations are no numbers.")
         values = check_array(log_probabilities, dtype=np.float64, ensure_all_finite=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInputError(f"log_probabilities: {error}") from error
     best = values.max(axis=1)  # (n,); NaN where a row holds one
     if not np.isfinite(best).all():
@@ -99,7 +102,10 @@ def _floored(log_probabilities: ArrayLike) -> FloatArray:
 
 
 def _check_labels(labels: ArrayLike, scores: FloatArray) -> NDArray[np.int64]:
-    columns = np.asarray(labels)
+    try:
+        columns = np.asarray(labels)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidInputError(f"labels: {error}") from error
     n, n_classes = scores.shape
     if columns.shape != (n,) or columns.dtype.kind not in "iu":
         raise InvalidInputError(

@@ -289,6 +289,11 @@ def check_examples(
     """
     inputs, targets = _validate(estimator, X, y, reset=True)
     check_classification_targets(targets)
+    if targets.dtype.kind == "f" and np.abs(targets).max() >= 2 / np.finfo(targets.dtype).eps:
+        raise InvalidInputError(
+            "y holds floats so large that they cannot be told from the next: make labels integers of one "
+            "type, or strings."
+        )
     n, shape = len(inputs), inputs.shape[1:]
     if n < 3:
         raise InvalidInputError(f"fit needs at least 3 examples; got n_samples={n}.")
@@ -326,7 +331,10 @@ def check_examples(
 
 def _class_weights(options: Options, classes: NDArray[Any], targets: NDArray[Any]) -> FloatArray:
     """Weight of each class (c,); an error that names a class whose weight is none."""
-    weights: FloatArray = compute_class_weight(options.class_weight, classes=classes, y=targets)
+    try:
+        weights: FloatArray = compute_class_weight(options.class_weight, classes=classes, y=targets)
+    except OverflowError as error:
+        raise InvalidInputError(f"class_weight must hold positive, finite numbers: {error}.") from error
     wrong = ~(np.isfinite(weights) & (weights > 0))
     if wrong.any():
         given = ", ".join(
@@ -365,7 +373,8 @@ def _validate(estimator: ParticleClassifier, *arrays: ArrayLike, reset: bool) ->
         raise InvalidInputError("X holds dates or durations: convert them to numbers, such as days, first.")
     is_single = all(isinstance(kind, np.dtype) and np.can_cast(kind, np.float32) for kind in kinds)
     dtype = np.float32 if is_single else np.float64
-    found = validate_data(estimator, *here, reset=reset, dtype=dtype, allow_nd=True)
+    with np.errstate(over="ignore", invalid="ignore"):  # too large for it: the checks that follow say so
+        found = validate_data(estimator, *here, reset=reset, dtype=dtype, allow_nd=True)
     inputs = found[0] if reset else found
     if inputs.size and max(inputs.max(), -inputs.min()) > np.finfo(np.float32).max:
         raise InvalidInputError("Input X contains a value too large for dtype('float32').")
@@ -373,7 +382,9 @@ def _validate(estimator: ParticleClassifier, *arrays: ArrayLike, reset: bool) ->
 
 
 def _as_numpy(tensor: Tensor) -> NDArray[Any]:
-    tensor = tensor.detach().cpu()
+    if tensor.layout != torch.strided:
+        raise InvalidInputError("Sparse tensors are not taken: pass tensor.to_dense().")
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
 
 

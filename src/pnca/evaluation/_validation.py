@@ -1,5 +1,6 @@
 """Checks shared by the metrics: scikit-learn's, with the argument named, and those of probabilities."""
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,18 @@ def check_scores(name: str, scores: ArrayLike) -> FloatArray:
     return values
 
 
+def check_differences(name: str, values: ArrayLike) -> FloatArray:
+    """Return values of draws as float64 of shape (r,); there may be none, and NaN where one is not known."""
+    return _check_vector(name, values, dtype=np.float64, ensure_min_samples=0)
+
+
+def check_count(name: str, value: int) -> int:
+    """Return a whole number of at least one."""
+    if not isinstance(value, Integral) or value < 1:
+        raise InvalidInputError(f"{name} is {value!r}: pass a whole number of at least 1.")
+    return int(value)
+
+
 def check_correct(correct: ArrayLike) -> BoolArray:
     """Return booleans, or numbers that are 0 or 1, as booleans of shape (n,)."""
     values = _check_vector("correct", correct, dtype=np.float64)
@@ -84,8 +97,10 @@ def check_correct(correct: ArrayLike) -> BoolArray:
 def check_fraction(name: str, value: float, *, zero_allowed: bool = True) -> float:
     """Return a setting that must lie in [0, 1], or in (0, 1] where zero makes no sense."""
     # Not scikit-learn's check_scalar: NaN, for which every comparison is false, would pass it.
-    if not (0 <= value <= 1 and (zero_allowed or value > 0)):
-        raise InvalidInputError(f"{name} is {value}: pass a fraction in {'[' if zero_allowed else '('}0, 1].")
+    if not (isinstance(value, Real) and 0 <= value <= 1 and (zero_allowed or value > 0)):
+        raise InvalidInputError(
+            f"{name} is {value!r}: pass a fraction in {'[' if zero_allowed else '('}0, 1]."
+        )
     return float(value)
 
 
@@ -99,14 +114,26 @@ def check_same_length(name: str, values: NDArray[Any], other: str, others: NDArr
 
 def _check(name: str, values: ArrayLike, **options: Any) -> NDArray[Any]:  # noqa: ANN401
     try:
+        if getattr(getattr(values, "dtype", None), "kind", "") in ("m", "M"):
+            raise ValueError("dates and durations are no numbers.")
         checked: NDArray[Any] = check_array(values, **options)
-    except (TypeError, ValueError) as error:  # not all of scikit-learn's messages name the argument
+    except (TypeError, ValueError, RuntimeError) as error:  # not all of these messages name the argument
         raise InvalidInputError(f"{name}: {error}") from error
     return checked
 
 
-def _check_vector(name: str, values: ArrayLike, *, dtype: type | None) -> NDArray[Any]:
-    vector = _check(name, values, dtype=dtype, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
+def _check_vector(
+    name: str, values: ArrayLike, *, dtype: type | None, ensure_min_samples: int = 1
+) -> NDArray[Any]:
+    vector = _check(
+        name,
+        values,
+        dtype=dtype,
+        ensure_2d=False,
+        allow_nd=True,
+        ensure_all_finite=False,
+        ensure_min_samples=ensure_min_samples,
+    )
     if vector.ndim != 1:  # scikit-learn's column_or_1d would flatten a column
         raise InvalidInputError(f"{name} has shape {vector.shape}: pass a one-dimensional array.")
     return vector

@@ -4,14 +4,11 @@ In every function ``labels`` holds column numbers into ``probabilities``: label 
 column is the true class. The predicted class is the column of largest probability, the leftmost one on a tie.
 """
 
-from numbers import Integral
-
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score, log_loss, recall_score
 
-from pnca.evaluation._validation import check_labels_and_probabilities
-from pnca.exceptions import InvalidInputError
+from pnca.evaluation._validation import check_count, check_labels_and_probabilities
 
 
 def accuracy(labels: ArrayLike, probabilities: ArrayLike) -> float:
@@ -131,8 +128,7 @@ def expected_calibration_error(labels: ArrayLike, probabilities: ArrayLike, n_bi
     0.4
     """
     true, proba = check_labels_and_probabilities(labels, probabilities)
-    if not isinstance(n_bins, Integral) or n_bins < 1:
-        raise InvalidInputError(f"n_bins is {n_bins!r}: pass a whole number of at least 1.")
+    n_bins = check_count("n_bins", n_bins)
     confidence = proba.max(axis=1)  # (n,)
     # Dividing, unlike linspace's multiplying by a rounded step, puts b / n_bins exactly on its own edge.
     inner_edges = np.arange(1, n_bins) / n_bins

@@ -6,17 +6,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from pnca.evaluation._validation import check_count, check_differences, check_fraction, check_same_length
 
-def paired_interval(
-    a: NDArray[np.float64], b: NDArray[np.float64], level: float = 0.95
-) -> tuple[float, float, float]:
+
+def paired_interval(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> tuple[float, float, float]:
     """Mean of the paired differences a - b, and the ends of its t interval.
 
     Pairs with NaN are left out; the ends are NaN with fewer than two pairs.
 
     Parameters
     ----------
-    a, b : ndarray of shape (r,)
+    a, b : array-like of shape (r,)
         Values on the same draws.
     level : float, default=0.95
         Confidence level, in (0, 1).
@@ -26,7 +26,10 @@ def paired_interval(
     >>> [round(value, 2) for value in paired_interval(np.array([1.0, 2.0, 3.0]), np.zeros(3))]
     [2.0, -0.48, 4.48]
     """
-    known, mean = _known_and_mean(np.asarray(a) - np.asarray(b))
+    first, second = check_differences("a", a), check_differences("b", b)
+    check_same_length("a", first, "b", second)
+    level = check_fraction("level", level, zero_allowed=False)
+    known, mean = _known_and_mean(first - second)
     if len(known) < 2:
         return mean, math.nan, math.nan
     half = stats.t.ppf((1 + level) / 2, len(known) - 1) * stats.sem(known)
@@ -55,7 +58,9 @@ def bootstrap_interval(
     >>> bootstrap_interval([0.25, 0.25, 0.25])
     (0.25, 0.25, 0.25)
     """
-    known, mean = _known_and_mean(np.asarray(differences, dtype=np.float64))
+    level = check_fraction("level", level, zero_allowed=False)
+    n_resamples = check_count("n_resamples", n_resamples)
+    known, mean = _known_and_mean(check_differences("differences", differences))
     if len(known) < 2:
         return mean, math.nan, math.nan
     picked = np.random.default_rng(seed).integers(len(known), size=(n_resamples, len(known)))

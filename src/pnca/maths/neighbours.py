@@ -70,6 +70,8 @@ def log_neighbour_shares(
     """
     if log_weights is not None:
         log_kernel = log_kernel + log_weights
+    if background == 0:
+        return log_kernel.log_softmax(dim=-1)  # far away, a sum rounds to its largest term
     return log_kernel - log_plus(log_kernel.logsumexp(dim=-1, keepdim=True), background)
 
 
@@ -109,6 +111,8 @@ def log_class_probabilities(log_masses: Tensor, background: float, log_prior: Te
     >>> log_class_probabilities(far, 0.0, log_prior).exp(), log_class_probabilities(far, 0.1, log_prior).exp()
     (tensor([[0., 1.]]), tensor([[0.5000, 0.5000]]))
     """
+    if background == 0:
+        return log_masses.log_softmax(dim=-1)  # far away, a sum rounds to its largest term
     total = log_plus(log_masses.logsumexp(dim=-1, keepdim=True), background)
     return log_plus(log_masses, background, log_prior) - total
 

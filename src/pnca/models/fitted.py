@@ -149,7 +149,8 @@ def run_network(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Outputs (m, chunk, d) of particles (m, p) and their scaled inputs, in chunks that fit into memory."""
     has_float64 = device.type != "mps"
-    dtype, where = (network.prediction_dtype, device) if has_float64 else (torch.float32, torch.device("cpu"))
+    precise, where = (torch.float64, device) if has_float64 else (torch.float32, torch.device("cpu"))
+    dtype = network.prediction_dtype if has_float64 else torch.float32
     # There first, and then to the precision: fewer bytes travel.
     particles = particles.to(device).to(dtype)
     numbers = max(len(particles) * math.prod(inputs.shape[1:]), numbers_per_row)
@@ -160,7 +161,13 @@ def run_network(
         chunk = (chunk.float() if scaler is None else scaler.apply(chunk)).to(device, dtype)
         with torch.autocast(device.type, enabled=False):
             outputs = network(particles, chunk)
-        yield outputs, chunk
+        if not (finite := outputs.isfinite().all(dim=2).all(dim=0)).all():
+            raise InvalidInputError(
+                f"The network's outputs for the input in row {start + int(finite.int().argmin())} are not "
+                "finite: its numbers are too large for the network."
+            )
+        # Distances are squared, which what a module gives in float32 may not survive.
+        yield outputs.to(precise), chunk.to(precise)
 
 
 @dataclass(frozen=True)

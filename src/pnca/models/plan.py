@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -98,8 +98,8 @@ class Options:
     @classmethod
     def of(cls, estimator: object) -> Options:
         """Read an estimator's attributes: a subclass may have more parameters, or fewer, than its base."""
-        names = (field.name for field in fields(cls))
-        return cls(**{name: getattr(estimator, name) for name in names if hasattr(estimator, name)})
+        known = (field for field in fields(cls) if hasattr(estimator, field.name))
+        return cls(**{f.name: _own_number(f.name, getattr(estimator, f.name), str(f.type)) for f in known})
 
     @property
     def has_positive_features(self) -> bool:
@@ -164,11 +164,7 @@ class Options:
     def image(self, input_shape: tuple[int, ...]) -> ImageShape:
         """How inputs form images; an error if they do not."""
         if self.image_shape is not None:
-            if not all(isinstance(side, Integral) and int(side) >= 1 for side in self.image_shape):
-                raise InvalidInputError(
-                    f"image_shape must hold positive whole numbers; got {self.image_shape!r}."
-                )
-            return ImageShape.of(tuple(int(side) for side in self.image_shape))
+            return ImageShape.of(tuple(_whole_numbers("image_shape", self.image_shape)))
         if len(input_shape) > 1:
             return ImageShape.of(input_shape)
         raise InvalidInputError(
@@ -180,6 +176,23 @@ class Options:
         """What changes training images at random, if anything does."""
         strengths = self.strengths(input_shape)
         return Augmentation(image=self.image(input_shape), strengths=strengths) if any(strengths) else None
+
+
+def _own_number(name: str, value: Any, kind: str) -> Any:  # noqa: ANN401
+    """A number as Python's own int or float: numpy's overflow, and torch takes no True for a one."""
+    own: Any = int if kind.startswith("int") else float if kind.startswith("float") else None
+    try:
+        return value if own is None or not isinstance(value, Real) else own(value)
+    except OverflowError as error:
+        raise InvalidInputError(f"{name} is too large for a float.") from error
+
+
+def _whole_numbers(name: str, values: Any) -> list[int]:  # noqa: ANN401
+    """Positive whole numbers from a sequence of them; of a set or a dict the order would mean nothing."""
+    is_sequence = isinstance(values, Sequence) or getattr(values, "ndim", 0) == 1
+    if not is_sequence or not all(isinstance(value, Integral) and int(value) >= 1 for value in values):
+        raise InvalidInputError(f"{name} must hold positive whole numbers; got {values!r}.")
+    return [int(value) for value in values]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -211,11 +224,7 @@ def make_network(
             raise InvalidInputError("dropout is for the built-in layers; put nn.Dropout into your module.")
         sample = torch.from_numpy(examples.inputs[:2])
         return StackedModule(options.module, sample=sample, n_outputs=head, seed=seed)
-    sizes = list(options.hidden_layer_sizes)
-    if not all(isinstance(size, Integral) and int(size) >= 1 for size in sizes):
-        raise InvalidInputError(
-            f"hidden_layer_sizes must hold positive whole numbers; got {options.hidden_layer_sizes!r}."
-        )
+    sizes = _whole_numbers("hidden_layer_sizes", options.hidden_layer_sizes)
     return MLP([examples.inputs.shape[1], *sizes, n_outputs], dropout=rate)
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pnca import accelerated
+from pnca.exceptions import InvalidInputError
 
 
 class MLP:
@@ -36,7 +37,14 @@ class MLP:
 
     def draw(self, n_particles: int, generator: torch.Generator) -> Tensor:
         """Draw initial parameters: (m, p)."""
-        particles = torch.zeros(n_particles, sum(math.prod(shape) for shape in self.shapes))
+        n = sum(math.prod(shape) for shape in self.shapes)
+        try:
+            particles = torch.zeros(n_particles, n)
+        except (RuntimeError, TypeError) as error:  # of memory; of numbers beyond 64 bits
+            raise InvalidInputError(
+                f"{n_particles:,} particles of {n:,} parameters do not fit into memory: take fewer particles "
+                "or smaller layers."
+            ) from error
         for part, shape in zip(unflatten(particles, self.shapes), self.shapes, strict=True):
             if len(shape) == 2:
                 limit = math.sqrt(6 / sum(shape))

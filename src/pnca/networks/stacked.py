@@ -1,6 +1,7 @@
 """Any ``nn.Module`` as m particles at once, through ``torch.func``."""
 
 import copy
+import threading
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
@@ -57,6 +58,7 @@ class StackedModule:
         self.sample = torch.zeros_like(sample)  # its shape is what counts; nobody's data are kept
         with seeded(seed):
             template, self.n_features = _build(module, self.sample)
+            _n_features(template, self.sample[:1])  # two rows may pass for two channels
             if n_outputs is not None:
                 template = nn.Sequential(template, nn.Linear(self.n_features, n_outputs))
         _refuse_fresh_batch_norm(template)
@@ -64,6 +66,7 @@ class StackedModule:
         trainable = {name: p for name, p in template.named_parameters() if p.requires_grad}
         if not trainable:
             raise InvalidInputError("module has no trainable parameter, so there is nothing to fit.")
+        self._in_use = threading.Lock()  # while it runs, the template holds the particles
         self.names = list(trainable)
         self.shapes = [p.shape for p in trainable.values()]
 
@@ -91,22 +94,28 @@ class StackedModule:
         """Run every particle on every input: (m, p), (n, ...) -> (m, n, d)."""
         if not len(inputs):  # a rank's shard may be empty, which many modules cannot take
             return self(particles, self.sample[:1].to(inputs), training=training, mixing=mixing)[:, :0]
-        module = self.template.to(particles.device)
-        _set_mode(module, training)
 
         def run(parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
-            output: Tensor = functional_call(module, parameters, (inputs,))
+            output: Tensor = functional_call(self.template, parameters, (inputs,))
             return output
 
         particles = mix_gradients(particles, mixing)
         parameters = dict(zip(self.names, unflatten(particles, self.shapes), strict=True))
         randomness = "different" if training else "error"
-        outputs: Tensor = vmap(run, in_dims=(0, None), randomness=randomness)(parameters, inputs)
+        outputs: Tensor
+        with self._in_use:
+            _set_mode(self.template.to(particles.device), training)
+            outputs = vmap(run, in_dims=(0, None), randomness=randomness)(parameters, inputs)
         return outputs
 
     def __getstate__(self) -> dict[str, object]:
         # The template follows the last device it ran on; a saved model must load without it.
-        return {**self.__dict__, "template": copy.deepcopy(self.template).cpu()}
+        with self._in_use:
+            state = {**self.__dict__, "template": copy.deepcopy(self.template).cpu()}
+        return {name: value for name, value in state.items() if name != "_in_use"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _in_use=threading.Lock())
 
     def _draw_one(self) -> Tensor:
         module, _ = _build(self.module, self.sample)
@@ -119,7 +128,12 @@ class StackedModule:
 def _build(module: nn.Module | Callable[[], nn.Module], sample: Tensor) -> tuple[nn.Module, int]:
     """Make a module that shares nothing with the user's, in float32 on the CPU; return its width too."""
     is_architecture = isinstance(module, nn.Module)
-    built = copy.deepcopy(module if is_architecture else module())
+    try:
+        built = copy.deepcopy(module if is_architecture else module())
+    except Exception as error:
+        raise InvalidInputError(
+            f"module() failed, {_told(error)}; pass a callable without arguments that builds a module."
+        ) from error
     if not isinstance(built, nn.Module):
         found = type(built).__name__
         raise InvalidInputError(f"module() must return a torch.nn.Module; it returned {found}.")
@@ -128,6 +142,10 @@ def _build(module: nn.Module | Callable[[], nn.Module], sample: Tensor) -> tuple
     if is_architecture:
         _redraw(built)
     return built, n_features
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _redraw(module: nn.Module) -> None:
@@ -156,16 +174,16 @@ def _n_features(module: nn.Module, sample: Tensor) -> int:
     try:
         with torch.no_grad():
             output = module(sample)
-    except RuntimeError as error:
+    except Exception as error:
         shape = tuple(sample.shape[1:])
-        raise InvalidInputError(f"module cannot take inputs of shape {shape}: {error}") from error
-    if not isinstance(output, Tensor) or output.ndim != 2 or output.shape[0] != sample.shape[0]:
-        got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        raise InvalidInputError(f"module cannot take inputs of shape {shape}: {_told(error)}") from error
+    n, is_tensor = len(sample), isinstance(output, Tensor)
+    if not is_tensor or output.ndim != 2 or output.shape[0] != n or output.shape[1] == 0:
+        got = tuple(output.shape) if is_tensor else type(output).__name__
         raise InvalidInputError(
-            f"module must turn {sample.shape[0]} inputs into a tensor of shape ({sample.shape[0]}, d); "
-            f"it returned {got}."
+            f"module must turn {n} inputs into a tensor of shape ({n}, d); it returned {got}."
         )
-    return output.shape[1]
+    return int(output.shape[1])
 
 
 def _is_batch_norm(layer: nn.Module) -> TypeGuard[nn.modules.batchnorm._BatchNorm]:

@@ -126,7 +126,8 @@ def row_order(*keys: NDArray[Any]) -> NDArray[np.intp]:
 
 def numbered_groups(groups: ArrayLike, n: int) -> NDArray[np.int64]:
     """Number the groups (n,) of examples, whatever they are called; an error if one is missing."""
-    names = np.asarray(groups)
+    # Of a list, numpy would make 1 and "1" the same.
+    names = np.asarray(groups, dtype=None if hasattr(groups, "dtype") else object)
     if names.ndim != 1:
         raise InvalidInputError(f"groups must have one entry an example; its shape is {names.shape}.")
     if len(names) != n:
@@ -137,8 +138,11 @@ def numbered_groups(groups: ArrayLike, n: int) -> NDArray[np.int64]:
             f"groups is missing for {len(missing)} examples, the first in row {missing[0]}: name the group "
             "of each example; one that belongs to no other is a group of its own."
         )
-    numbers: NDArray[np.int64] = np.unique(names, return_inverse=True)[1].astype(np.int64)
-    return numbers
+    try:
+        numbers: NDArray[np.intp] = np.unique(names, return_inverse=True)[1]
+    except TypeError:  # names of several types have no order
+        numbers = np.unique([repr(name) for name in names.tolist()], return_inverse=True)[1]
+    return numbers.astype(np.int64)
 
 
 def _is_missing(name: Any) -> bool:  # noqa: ANN401
