@@ -92,6 +92,8 @@ def run(options):
             print(f"{name}: absent, {reason}")
             continue
         n = 1 if options.seed is not None else int(counts.get(name, task.count))
+        if n == 0:
+            continue
         first = options.first if options.seed is None else options.seed
         found[name] = {"run": 0, "skipped": 0, "seconds": 0.0, "seeds": [[first, first + n]], "failures": []}
         cases += [Case(name, task.module, name, seed, task.seconds) for seed in range(first, first + n)]
