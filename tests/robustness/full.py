@@ -67,6 +67,10 @@ def absent(task):
     try:
         if hasattr(importlib.import_module(f"robustness.{module}"), task):
             return None
+    except ModuleNotFoundError as error:
+        if error.name != f"robustness.{module}":
+            return None  # its cases are skipped
+        return f"there is no robustness/{module}.py"
     except Exception as error:
         return f"robustness/{module}.py cannot be imported ({type(error).__name__}: {error})"
     return f"robustness/{module}.py has no {task}()"
@@ -88,6 +92,8 @@ def run(options):
             print(f"{name}: absent, {reason}")
             continue
         n = 1 if options.seed is not None else int(counts.get(name, task.count))
+        if n == 0:
+            continue
         first = options.first if options.seed is None else options.seed
         found[name] = {"run": 0, "skipped": 0, "seconds": 0.0, "seeds": [[first, first + n]], "failures": []}
         cases += [Case(name, task.module, name, seed, task.seconds) for seed in range(first, first + n)]

@@ -149,6 +149,10 @@ def _verdict(case: Case) -> tuple[str, str]:
             return "skipped", str(reason)
         except AssertionError as error:
             return "failed", str(error)
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] in ("pnca", "pnca_studies", "robustness"):
+                return "failed", traceback.format_exc()
+            return "skipped", f"{error.name} is not installed"
         except BaseException:  # the worst is a case that ends the run
             return "failed", traceback.format_exc()
     return "right", ""

@@ -97,6 +97,107 @@ def test_fit__dates_are_no_numbers(name, missing):
             make(name, max_epochs=1).fit(inputs, Y)
 
 
+@one_of_each_kind
+@pytest.mark.parametrize("sizes", [{4}, {4: 1}, np.array(4), [[2, 2]]])
+def test_hidden_layer_sizes__must_be_a_sequence(name, sizes):
+    with pytest.raises(ValueError, match="hidden_layer_sizes"):
+        make(name, max_epochs=1, hidden_layer_sizes=sizes).fit(X, Y)
+
+
+@one_of_each_kind
+def test_network__that_fits_into_no_memory_is_refused(name):
+    with pytest.raises(InvalidInputError, match="parameters do not fit into memory"):
+        make(name, max_epochs=1, hidden_layer_sizes=(2**62,)).fit(X, Y)
+
+
+def test_numbers__of_any_type_are_taken_and_too_large_ones_refused():
+    settings = {"n_folds": None, "n_particles": np.uint64(2), "max_epochs": np.int8(2), "batch_size": True}
+    a = make("PNCA", **{**settings, "batch_size": None, "learning_rate": np.float32(0.5)}).fit(X, Y)
+    b = make("PNCA", n_folds=None, n_particles=2, max_epochs=2, learning_rate=0.5).fit(X, Y)
+    np.testing.assert_array_equal(a.particles_, b.particles_)
+    assert make("DNN", max_epochs=True, batch_size=True).fit(X, Y).n_iter_ == 1
+    with pytest.raises(InvalidInputError, match="prior_precision is too large"):
+        make("BNN", max_epochs=1, prior_precision=10**400).fit(X, Y)
+    with pytest.raises(InvalidInputError, match="class_weight must hold positive, finite"):
+        make("DNN", max_epochs=1, class_weight={"sick": 10**400, "well": 1}).fit(X, Y)
+
+
+@one_of_each_kind
+def test_labels__no_two_become_one(name):
+    names = [2**53 + k % 2 for k in range(20)]
+    assert make(name, max_epochs=1).fit(X, names).classes_.tolist() == [2**53, 2**53 + 1]
+    with pytest.raises(InvalidInputError, match="y holds floats so large"):
+        make(name, max_epochs=1).fit(X, [0.0, *names[1:]])  # numpy makes all of them floats
+
+
+def test_groups__of_several_types_are_told_apart():
+    a, b = (
+        make("PNCA", max_epochs=2).fit(X, Y, groups=groups)
+        for groups in ([1, "1"] * 5 + list(range(2, 12)), ["1 ", "1"] * 5 + list(map(str, range(2, 12))))
+    )
+    assert sorted(set(a.folds_[:2])) == sorted(set(b.folds_[:2]))
+    assert len(set(a.folds_[:10:2])) == len(set(a.folds_[1:10:2])) == 1
+
+
+@one_of_each_kind
+def test_sparse_tensors__are_refused(name):
+    with pytest.raises(InvalidInputError, match=r"pass tensor\.to_dense"):
+        make(name, max_epochs=1).fit(torch.from_numpy(X).to_sparse(), Y)
+
+
+def failing():
+    raise OSError("no such weights")
+
+
+class Refusing(torch.nn.Linear):
+    def forward(self, x):
+        raise KeyError("x")
+
+
+class Empty(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x)[:, :0]
+
+
+@one_of_each_kind
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (failing, r"module\(\) failed, OSError: no such weights"),
+        (torch.nn.Linear, r"module\(\) failed, TypeError"),
+        (lambda: Refusing(3, 2), r"module cannot take inputs of shape \(3,\): KeyError: 'x'"),
+        (lambda: Empty(3, 2), r"module must turn 2 inputs into a tensor of shape \(2, d\)"),
+    ],
+)
+def test_module__that_fails_is_refused_with_its_error(name, module, message):
+    with pytest.raises(InvalidInputError, match=message):
+        make(name, max_epochs=1, module=module).fit(X, Y)
+
+
+def test_module__that_takes_two_rows_for_two_channels_is_refused():
+    def convolution():
+        return torch.nn.Sequential(torch.nn.Conv2d(2, 2, 1), torch.nn.Flatten())
+
+    with pytest.raises(InvalidInputError, match=r"module cannot take inputs of shape \(1, 4\)"):
+        make("DNN", max_epochs=1, module=convolution).fit(np.zeros((20, 1, 4)), Y)
+
+
+def test_module__queries_that_overflow_it_are_named_and_others_are_far_away():
+    model = make("PNCA", max_epochs=1, module=lambda: torch.nn.Linear(3, 2)).fit(X, Y)
+    assert np.isfinite(model.predict_proba(np.full((1, 3), 1e25))).all()
+    with pytest.raises(InvalidInputError, match="outputs for the input in row 1 are not finite"):
+        model.predict_proba(np.array([[0, 0, 0], [3e38, 3e38, 3e38], [1, 1, 1]]))
+
+
+@pytest.mark.parametrize("name", ["NCA", "PNCA orthogonal"])
+def test_neighbours__far_away_without_a_background_share_one(name):
+    model = make(name, max_epochs=1).fit(X, Y)
+    for far in (1e6, 1e15, 1e30):
+        _, shares = model.neighbors(np.full((1, 3), far))
+        assert shares.sum() == pytest.approx(1)
+        assert model.uncertainty(np.full((1, 3), far)).total[0] <= np.log(2) + 1e-9
+
+
 @pytest.mark.parametrize("name", CLASSES)
 def test_notebook__can_show_a_fitted_model_in_and_out_of_a_pipeline(name):
     model = make(name, max_epochs=1).fit(X, Y)

@@ -387,8 +387,7 @@ def softmax_mixing(options: Options, n_samples: int) -> Callable[[Tensor], Mixin
     """Plain gradients, or Stein variational gradient descent."""
     if options.update == "independent":
         return lambda particles: UNMIXED
-    is_published = options.update == "as_published"
-    mixing = svgd_posterior_mixing_as_published if is_published else svgd_posterior_mixing
+    mixing = svgd_posterior_mixing_as_published if options.update == "as_published" else svgd_posterior_mixing
     return lambda particles: mixing(
         particles,
         n_samples=n_samples,
