@@ -23,7 +23,8 @@ MARK = "PNCA_TEST_FAMILY"
 def killed_study(seed: int, folder: Path) -> None:
     """Kill or end a study at some moment, continue it as it says, and compare it with an undisturbed one."""
     rng, name = random.Random(seed), f"study {seed}"
-    jobs, number = rng.choice([1, 2]), rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM])
+    jobs = rng.choice([1, 2])
+    number = rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
     duration, undisturbed = _undisturbed()
     out, family = folder / "run", uuid4().hex
     process = _start(family, folder, *OPTIONS, "--jobs", str(jobs), "--out", str(out))
@@ -35,7 +36,8 @@ def killed_study(seed: int, folder: Path) -> None:
     try:
         process.wait(rng.random() * duration)
     except subprocess.TimeoutExpired:
-        process.send_signal(number)
+        # Ctrl-C goes to every process of a terminal.
+        (os.killpg if number is signal.SIGINT else os.kill)(process.pid, number)
     said, _ = process.communicate()
     assert_gone(family, name)
     assert "Traceback" not in said or not (out / "run.json").exists(), f"{name}: {said}"
@@ -45,7 +47,7 @@ def killed_study(seed: int, folder: Path) -> None:
     elif "Continue with:" in said:
         (line,) = [line for line in said.splitlines() if line.startswith("  pnca ")]
         arguments = shlex.split(line)[2:]
-        assert process.returncode == 143, f"{name}: it ended with {process.returncode}"
+        assert process.returncode == 128 + number, f"{name}: it ended with {process.returncode}"
     again = _start(family, folder, *arguments, *([] if "--jobs" in arguments else ["--jobs", "1"]))
     said, _ = again.communicate()
     assert again.returncode == 0, f"{name}, {number!r}: {said}"
@@ -76,6 +78,7 @@ def _start(family: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,
         env={**environment, "COLUMNS": "1000"},
     )
 

@@ -289,7 +289,8 @@ def _parse(content: bytes, path: Path) -> tuple[dict[str, Any], State]:
         raise _damaged(path) from error
     if not is_known:
         raise InvalidInputError(f"{path} is of another version of pnca: delete it to start over.")
-    is_ours = isinstance(metadata.get("fingerprints"), dict) and metadata.get("seed") in range(2**32)
+    seed = metadata.get("seed")
+    is_ours = isinstance(metadata.get("fingerprints"), dict) and type(seed) is int and 0 <= seed < 2**32
     if not is_ours or digest != _digest(metadata, tensors):
         raise _damaged(path)
     return metadata, tensors

@@ -5,7 +5,7 @@ from typing import Any
 
 #: Numbers beyond it stand for nothing here, and overflow where they are converted.
 _LARGEST = 1e15
-_WORDS: dict[type, str] = {
+_WORDS: dict[Any, str] = {
     **{str: "text", bool: "true or false", int: "a whole number", float: "a number", type(None): "null"},
     **{list: "a list", dict: "a mapping"},
 }

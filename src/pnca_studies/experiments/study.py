@@ -165,16 +165,21 @@ def timed_answers(
     Evidence is kept on the reference set, which is in distribution, and on the sets without labels.
     """
     start = time.perf_counter()
-    model = fit()
+    model = uninterrupted(fit())
     fitted = time.perf_counter()
-    if getattr(model, "was_interrupted_", False):
-        raise KeyboardInterrupt  # it ended that fit; it was meant for the whole run
     answers = {
         name: ask(model, x, y, n_classes=n_classes, with_evidence=name == reference or y is None)
         for name, (x, y) in tests.items()
     }
     seconds = {"fit_seconds": fitted - start, "predict_seconds": time.perf_counter() - fitted}
     return model, answers, seconds
+
+
+def uninterrupted(model: Any) -> Any:  # noqa: ANN401
+    """Return a fitted model, unless Ctrl-C ended its fit: it was meant for the whole run."""
+    if getattr(model, "was_interrupted_", False):
+        raise KeyboardInterrupt
+    return model
 
 
 def fit_and_ask(

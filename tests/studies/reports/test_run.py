@@ -89,7 +89,7 @@ def test_report__says_once_how_the_numbers_were_made(report):
     page = (folder.path / "report.md").read_text(encoding="utf-8")
     assert page.startswith(f"# Reproduction: {folder.read_run()['study']}\n")
     assert page.count("## How these numbers were made") == 1
-    assert provenance(folder.read_run(), folder.n_done()) in page
+    assert provenance(folder.read_run(), len(folder.finished())) in page
 
 
 def test_report__does_not_touch_the_results(report):
