@@ -3,10 +3,11 @@
 import functools
 import json
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
-import pytest
 import torch
 from safetensors.torch import load, save
 
@@ -38,9 +39,8 @@ def written():
             raise KilledError
         original(run)
 
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Run, "advance", dying)
-        with pytest.raises(KilledError), pnca.checkpoints(folder, every=4):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(Run, "advance", dying):
+        with suppress(KilledError), pnca.checkpoints(folder, every=4):
             fitted(MODEL, X, Y)
         return (Path(folder) / FILE).read_bytes()
 

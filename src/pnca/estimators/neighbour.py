@@ -39,7 +39,7 @@ class NeighbourClassifier(ParticleClassifier):
 
         Ctrl-C keeps what was learnt, as soon as an epoch is done: the estimator is then fitted, with
         ``was_interrupted_``, and KeyboardInterrupt is raised, so that a search stops too. A second Ctrl-C
-        ends the fit at once, without it.
+        ends the fit at once and leaves the estimator unfitted.
 
         Parameters
         ----------
