@@ -164,3 +164,25 @@ def test_cell__what_pnca_chose_is_kept_and_its_own_predictions_out_of_fold_are_u
     monkeypatch.setattr(Quick, "was_interrupted_", True, raising=False)
     with pytest.raises(KeyboardInterrupt):
         run(sources, "PNCA")
+
+
+@pytest.mark.parametrize("model", ["k-NN", "nearest distance"])
+def test_test_sets__are_those_that_a_cell_is_measured_on(plan, sources, model):
+    study = plan(Options(models=(model,), trials=1), data_sets=("wine", "breast cancer"))
+    for cell in study.cells:
+        measures = run_benchmark_cell(cell, sources).measures
+        assert study.test_sets(cell) == {name: given["n"] for name, given in measures.items()}
+
+
+def test_run_benchmark_cell__ctrl_c_in_a_fold_is_of_the_whole_run(plan, sources, monkeypatch):
+    fit, fitted = Contender.fit, []
+
+    def interrupted(self, model, problem):
+        fitted.append(fit(self, model, problem))
+        fitted[-1].was_interrupted_ = len(fitted) == 3
+        return fitted[-1]
+
+    monkeypatch.setattr(Contender, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_benchmark_cell(plan(Options(models=("k-NN",)), data_sets=("wine",)).cells[0], sources)
+    assert len(fitted) == 3

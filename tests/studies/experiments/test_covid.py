@@ -252,6 +252,8 @@ def test_run_study__on_covid(features, tmp_path):
     study = covid_study(tmp_path, QUICK)
     folder = RunFolder.create(tmp_path / "run", resume=False)
     assert run_study(study, folder, Engine(jobs=1)) == []
+    # The test sets of each result are those that the study expects of its cell.
+    assert len(RunFolder.open(folder.path).finished()) == len(study.cells)
     rows = [json.loads(line) for line in (folder.path / "results.jsonl").read_text().splitlines()]
     names = ["validation", "actualmed", "bones", *(f"bones {group}" for group in GROUPS)]
     assert [(row["fold"], row["model"], row["test_set"]) for row in rows] == list(

@@ -273,6 +273,8 @@ def test_run_study__on_mnist(tmp_path):
     study = mnist_study(None, SMALL)
     folder = RunFolder.create(tmp_path / "run", resume=False)
     assert run_study(study, folder, Engine(jobs=1)) == []
+    # The test sets of each result are those that the study expects of its cell.
+    assert len(RunFolder.open(folder.path).finished()) == len(study.cells)
     path = folder.path / "results.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     expected = [
