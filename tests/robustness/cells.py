@@ -23,6 +23,7 @@ from pnca_studies.experiments.settings import ModelSettings
 from pnca_studies.experiments.store import RunFolder
 from pnca_studies.experiments.study import Options, Study, run_study
 from robustness.mutators import any_damage, forge_cell, forge_run
+from robustness.verdicts import need_commands
 
 DNN = ModelSettings(name="PNCA (paper)", estimator="PNCA", settings="paper")
 LENGTHS = {"test": 60, "rotated": 5, "notmnist": 7}
@@ -183,6 +184,7 @@ def damaged_cell(seed, folder):
 
 def damaged_run(seed, folder):
     """``run.json`` is damaged: it is refused by name, or what it says is what was written."""
+    need_commands()
     rng, out = np.random.RandomState(seed), _copy(folder)
     path = out / "run.json"
     before = RunFolder.open(out).read_run()

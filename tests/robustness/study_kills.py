@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
+from robustness.verdicts import need_commands
+
 OPTIONS = ["--trials", "1", "--data-sets", "iris", "--models", "k-NN,DNN,nearest distance"]
 #: Seconds in which workers notice that their parent is gone, on a machine with other work to do.
 PATIENCE = 5.0
@@ -22,6 +24,7 @@ MARK = "PNCA_TEST_FAMILY"
 
 def killed_study(seed: int, folder: Path) -> None:
     """Kill or end a study at some moment, continue it as it says, and compare it with an undisturbed one."""
+    need_commands()
     rng, name = random.Random(seed), f"study {seed}"
     jobs = rng.choice([1, 2])
     number = rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -5,6 +5,7 @@ import random
 import re
 import traceback
 import warnings
+from importlib.metadata import entry_points
 
 import numpy as np
 import torch
@@ -25,6 +26,12 @@ _EXPECTED = re.compile(
 
 class Skipped(Exception):  # noqa: N818  (no error)
     """A case needs a package that is not installed."""
+
+
+def need_commands():
+    """Skip a case where the package is not installed: its commands are found by their entry points."""
+    if not entry_points(group="pnca.commands"):
+        raise Skipped("pnca is not installed, so it has no commands")
 
 
 class Refused(Exception):  # noqa: N818  (an answer too)
