@@ -18,7 +18,7 @@ from pnca_studies.experiments.benchmark_data import Problem, Source, load_source
 from pnca_studies.experiments.cells import CellResult, fingerprint
 from pnca_studies.experiments.choices import Question, load_questions
 from pnca_studies.experiments.contenders import CONTENDERS, TRIVIAL, Contender
-from pnca_studies.experiments.study import Cell, Options, Study, timed_answers, uninterrupted
+from pnca_studies.experiments.study import Cell, Options, Study, timed_answers
 
 N_DRAWS, _QUICK_DRAWS, _QUICK_SIZE = 10, 2, 100
 #: Added to the name of a test set for its measures after temperature scaling.
@@ -171,7 +171,7 @@ def _temperature(cell: BenchmarkCell, source: Source, problem: Problem, model: A
     for fold in range(folds.max() + 1):
         rest, held_out = folds != fold, folds == fold
         part = replace(problem, inputs=problem.inputs[rest], labels=problem.labels[rest], groups=None)
-        fitted = uninterrupted(cell.model.fit(cell.model.build(source, int(rest.sum()), cell.draw), part))
+        fitted = cell.model.fit(cell.model.build(source, int(rest.sum()), cell.draw), part)
         logs[np.ix_(held_out, fitted.classes_)] = log_probabilities(fitted, problem.inputs[held_out])
     return fit_temperature(logs, problem.labels)
 

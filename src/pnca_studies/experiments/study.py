@@ -165,7 +165,7 @@ def timed_answers(
     Evidence is kept on the reference set, which is in distribution, and on the sets without labels.
     """
     start = time.perf_counter()
-    model = uninterrupted(fit())
+    model = fit()
     fitted = time.perf_counter()
     answers = {
         name: ask(model, x, y, n_classes=n_classes, with_evidence=name == reference or y is None)
@@ -173,13 +173,6 @@ def timed_answers(
     }
     seconds = {"fit_seconds": fitted - start, "predict_seconds": time.perf_counter() - fitted}
     return model, answers, seconds
-
-
-def uninterrupted(model: Any) -> Any:  # noqa: ANN401
-    """Return a fitted model, unless Ctrl-C ended its fit: it was meant for the whole run."""
-    if getattr(model, "was_interrupted_", False):
-        raise KeyboardInterrupt
-    return model
 
 
 def fit_and_ask(

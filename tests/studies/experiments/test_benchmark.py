@@ -161,9 +161,6 @@ def test_cell__what_pnca_chose_is_kept_and_its_own_predictions_out_of_fold_are_u
     assert (result.details["bandwidth"], result.details["oof_loss"]) == (2.0, 0.5)
     assert "best_epoch" not in result.details
     assert result.details["temperature"] == fit_temperature(np.full((50, 2), np.log(0.5)), problem.labels)
-    monkeypatch.setattr(Quick, "was_interrupted_", True, raising=False)
-    with pytest.raises(KeyboardInterrupt):
-        run(sources, "PNCA")
 
 
 @pytest.mark.parametrize("model", ["k-NN", "nearest distance"])
@@ -172,17 +169,3 @@ def test_test_sets__are_those_that_a_cell_is_measured_on(plan, sources, model):
     for cell in study.cells:
         measures = run_benchmark_cell(cell, sources).measures
         assert study.test_sets(cell) == {name: given["n"] for name, given in measures.items()}
-
-
-def test_run_benchmark_cell__ctrl_c_in_a_fold_is_of_the_whole_run(plan, sources, monkeypatch):
-    fit, fitted = Contender.fit, []
-
-    def interrupted(self, model, problem):
-        fitted.append(fit(self, model, problem))
-        fitted[-1].was_interrupted_ = len(fitted) == 3
-        return fitted[-1]
-
-    monkeypatch.setattr(Contender, "fit", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run_benchmark_cell(plan(Options(models=("k-NN",)), data_sets=("wine",)).cells[0], sources)
-    assert len(fitted) == 3
