@@ -9,10 +9,10 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from pnca import BNNClassifier, DNNClassifier, EnsembleClassifier, NCAClassifier, PNCAClassifier
-from pnca.estimators import base
 from pnca.estimators.base import check_examples
 from pnca.models import neighbours, plan
 from pnca.models.plan import Options
+from pnca.training import sampling
 
 SMALL = {
     "hidden_layer_sizes": (16,),
@@ -140,7 +140,7 @@ def watched_fit(model, X, y, folds=None, **others):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(neighbours, "choose", spy)
-        patch.setattr(base, "row_order", lambda inputs, *others: np.arange(len(inputs)))
+        patch.setattr(sampling, "row_order", lambda inputs, *others: np.arange(len(inputs)))
         if folds is not None:
             patch.setattr(plan, "assign_folds", lambda *args: folds)
         model.fit(X, y, **others)

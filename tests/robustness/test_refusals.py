@@ -126,8 +126,11 @@ def test_numbers__of_any_type_are_taken_and_too_large_ones_refused():
 def test_labels__no_two_become_one(name):
     names = [2**53 + k % 2 for k in range(20)]
     assert make(name, max_epochs=1).fit(X, names).classes_.tolist() == [2**53, 2**53 + 1]
+    merged = [0.0, *names[1:]]  # numpy makes all of them floats
+    with pytest.raises(InvalidInputError, match="make them of one type"):
+        make(name, max_epochs=1).fit(X, merged)
     with pytest.raises(InvalidInputError, match="y holds floats so large"):
-        make(name, max_epochs=1).fit(X, [0.0, *names[1:]])  # numpy makes all of them floats
+        make(name, max_epochs=1).fit(X, np.array(merged))
 
 
 def test_groups__of_several_types_are_told_apart():

@@ -228,12 +228,12 @@ def test_checkpoint__writes_that_fail_are_one_warning_and_the_fit_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", sync)
         with (
-            pytest.warns(UserWarning, match="can no longer be written") as warned,
+            pytest.warns(UserWarning, match="cannot be written") as warned,
             pnca.checkpoints(tmp_path, every=3),
         ):
             fitted = clone(model).fit(*blobs)
     (warning,) = warned
-    assert f"in {tmp_path} can no longer be written (No space left on device)" in str(warning.message)
+    assert f"in {tmp_path} cannot be written (No space left on device)" in str(warning.message)
     assert len(n_written) == 6  # a trial, and every three of fifteen epochs
     assert not files(tmp_path)
     assert_same_fit(clone(model).fit(*blobs), fitted, blobs[0])

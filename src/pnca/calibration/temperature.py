@@ -19,6 +19,7 @@ from pnca.exceptions import InvalidInputError
 
 FloatArray = NDArray[np.float64]
 
+_LARGEST = 1e300  # of a temperature, and its inverse the smallest: beyond, numbers overflow
 LOG_FLOOR = -100.0  # e^-100 is far below any frequency that data could confirm
 LOWEST, HIGHEST = 0.05, 20.0  # beyond them a prediction is as good as certain, or as uniform
 
@@ -76,8 +77,10 @@ def apply_temperature(log_probabilities: ArrayLike, temperature: float) -> Float
     array([[0.75, 0.25]])
     """
     # Written so that NaN, for which every comparison is false, is refused too.
-    if not (isinstance(temperature, Real) and 0 < temperature < math.inf):
-        raise InvalidInputError(f"temperature is {temperature!r}: pass a positive, finite number.")
+    if not (isinstance(temperature, Real) and 1 / _LARGEST <= temperature <= _LARGEST):
+        raise InvalidInputError(
+            f"temperature is {temperature!r}: pass a number from {1 / _LARGEST:g} to {_LARGEST:g}."
+        )
     scaled: FloatArray = log_softmax(_floored(log_probabilities) / temperature, axis=1)
     return scaled
 

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -23,7 +22,15 @@ from pnca.models.fitted import Fitted, FloatArray, attributes_of
 from pnca.models.plan import Options, Plan, scaled
 from pnca.models.selection import Choice
 from pnca.training.loop import Run, Trained, surroundings
-from pnca.training.sampling import Examples, numbered_groups, row_order
+from pnca.training.sampling import (
+    Examples,
+    as_numpy,
+    class_weights,
+    holds_dates,
+    numbered_groups,
+    refuse_merged_labels,
+    warn_of_merged_integers,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -117,7 +124,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """Check, plan, train, choose, finish; a process group and a checkpoint may surround it."""
         self._forget()
         # An interrupt within torch's own contexts could leave gradients off in all that follows.
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
             around = surroundings()
             rng = around.random_state(self.random_state)
             with around.agreement() as identify:
@@ -239,6 +246,10 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         if "fitted_" in state:
             self.__dict__.update(attributes_of(self.fitted_))
 
+    def _validate_params(self) -> None:
+        self._forget()  # wrong parameters are a failing fit, too
+        super()._validate_params()
+
     def _forget(self) -> None:
         """Drop an earlier fit, so that a failing one does not leave half of each."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
@@ -287,6 +298,7 @@ def check_examples(
 
     scikit-learn notes the columns of X on the estimator.
     """
+    refuse_merged_labels(y)
     inputs, targets = _validate(estimator, X, y, reset=True)
     check_classification_targets(targets)
     if targets.dtype.kind == "f" and np.abs(targets).max() >= 2 / np.finfo(targets.dtype).eps:
@@ -311,12 +323,11 @@ def check_examples(
         )
     if any(options.strengths(shape)) or (len(shape) > 1 and options.module is None):
         options.image(shape)  # an input that is no image is refused here
-    weights = _class_weights(options, classes, targets)
-    inputs, labels = _rows(inputs, is_flat=options.module is None), labels.astype(np.int64)
+    weights = class_weights(options.class_weight, classes, targets)
     numbers = None if groups is None else numbered_groups(groups, n)
     examples = Examples(
-        inputs=inputs,
-        labels=labels,
+        inputs=_rows(inputs, is_flat=options.module is None),
+        labels=labels.astype(np.int64),
         classes=classes,
         # Weights are relative: with a mean of one, learning_rate and background keep their meaning.
         class_weight=weights * n / weights[labels].sum(),
@@ -324,24 +335,8 @@ def check_examples(
         groups=numbers,
     )
     if inputs.size <= _MOST_SORTED:
-        # The rounding of sums and the dealing of folds go by the order of the examples: make it their own.
-        examples = examples.at(row_order(inputs, labels, *([] if numbers is None else [numbers])))
+        examples = examples.in_own_order()
     return scaled(options, examples)
-
-
-def _class_weights(options: Options, classes: NDArray[Any], targets: NDArray[Any]) -> FloatArray:
-    """Weight of each class (c,); an error that names a class whose weight is none."""
-    try:
-        weights: FloatArray = compute_class_weight(options.class_weight, classes=classes, y=targets)
-    except OverflowError as error:
-        raise InvalidInputError(f"class_weight must hold positive, finite numbers: {error}.") from error
-    wrong = ~(np.isfinite(weights) & (weights > 0))
-    if wrong.any():
-        given = ", ".join(
-            f"{name!r}: {value}" for name, value in zip(classes[wrong].tolist(), weights[wrong], strict=True)
-        )
-        raise InvalidInputError(f"class_weight must hold positive, finite numbers; got {given}.")
-    return weights
 
 
 def _identity(model: str, options: Options, plan: Plan) -> Mapping[str, str]:
@@ -366,26 +361,27 @@ def _validate(estimator: ParticleClassifier, *arrays: ArrayLike, reset: bool) ->
 
     X becomes float64, or float32 where that holds all its numbers.
     """
-    here = tuple(_as_numpy(a) if isinstance(a, Tensor) else a for a in arrays)
+    here = tuple(as_numpy(a) if isinstance(a, Tensor) else a for a in arrays)
     # numpy would turn dates into numbers, and a missing date into one too.
-    kinds = getattr(here[0], "dtypes", [getattr(here[0], "dtype", None)])  # of a table, or of an array
-    if any(getattr(kind, "kind", "") in ("m", "M") for kind in kinds):
+    is_table = getattr(here[0], "ndim", 0) == 2 and hasattr(here[0], "dtypes")
+    kinds: Any = getattr(here[0], "dtypes", ()) if is_table else [getattr(here[0], "dtype", None)]
+    if any(getattr(kind, "kind", "") in ("m", "M") for kind in kinds) or holds_dates(here[0]):
         raise InvalidInputError("X holds dates or durations: convert them to numbers, such as days, first.")
+    if any(isinstance(array, np.ma.MaskedArray) for array in here):
+        raise InvalidInputError("Masked arrays are not taken: leave the masked examples out, or fill them.")
     is_single = all(isinstance(kind, np.dtype) and np.can_cast(kind, np.float32) for kind in kinds)
     dtype = np.float32 if is_single else np.float64
-    with np.errstate(over="ignore", invalid="ignore"):  # too large for it: the checks that follow say so
-        found = validate_data(estimator, *here, reset=reset, dtype=dtype, allow_nd=True)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # too large for it: the checks that follow say so
+            found = validate_data(estimator, *here, reset=reset, dtype=dtype, allow_nd=True)
+    except OverflowError as error:
+        raise InvalidInputError(f"X holds a number that is too large: {error}.") from error
     inputs = found[0] if reset else found
+    if reset:
+        warn_of_merged_integers(here[0])
     if inputs.size and max(inputs.max(), -inputs.min()) > np.finfo(np.float32).max:
         raise InvalidInputError("Input X contains a value too large for dtype('float32').")
     return found
-
-
-def _as_numpy(tensor: Tensor) -> NDArray[Any]:
-    if tensor.layout != torch.strided:
-        raise InvalidInputError("Sparse tensors are not taken: pass tensor.to_dense().")
-    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
 
 
 def _rows(inputs: Inputs, *, is_flat: bool) -> Inputs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,6 +58,12 @@ class NeighbourClassifier(ParticleClassifier):
         self
         """
         return self._fit(X, y, groups)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        reason = ""
+        if name.startswith("oof_") and "fitted_" in vars(self):
+            reason = ": nothing was chosen out of fold, with n_folds=None or after Ctrl-C"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{reason}")
 
     def embed(self, X: ArrayLike) -> FloatArray:
         """Embed inputs with every particle.

@@ -50,7 +50,7 @@ def resolve_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()  # not all that torch knows can hold a number
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         reason = str(error).split("\n", maxsplit=1)[0].rstrip(".")
         raise InvalidInputError(
             f"device={name!r} cannot be used here ({reason}); use 'auto' or 'cpu'."

@@ -39,7 +39,7 @@ class MLP:
         """Draw initial parameters: (m, p)."""
         n = sum(math.prod(shape) for shape in self.shapes)
         try:
-            particles = torch.zeros(n_particles, n)
+            particles = torch.zeros(n_particles, n, dtype=torch.float32)
         except (RuntimeError, TypeError) as error:  # of memory; of numbers beyond 64 bits
             raise InvalidInputError(
                 f"{n_particles:,} particles of {n:,} parameters do not fit into memory: take fewer particles "
@@ -49,7 +49,11 @@ class MLP:
             if len(shape) == 2:
                 limit = math.sqrt(6 / sum(shape))
                 # Into one piece of memory first: torch draws into scattered rows at half the speed.
-                part.copy_(torch.empty(part.shape).uniform_(-limit, limit, generator=generator))
+                part.copy_(
+                    torch.empty_like(part, memory_format=torch.contiguous_format).uniform_(
+                        -limit, limit, generator=generator
+                    )
+                )
         return particles
 
     def __call__(

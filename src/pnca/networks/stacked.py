@@ -105,8 +105,28 @@ class StackedModule:
         outputs: Tensor
         with self._in_use:
             _set_mode(self.template.to(particles.device), training)
-            outputs = vmap(run, in_dims=(0, None), randomness=randomness)(parameters, inputs)
-        return outputs
+            try:  # on a copy: a module may write into its input
+                outputs = vmap(run, in_dims=(0, None), randomness=randomness)(parameters, inputs.clone())
+            except Exception as error:
+                raise InvalidInputError(
+                    f"module cannot be run for all particles at once, {_told(error)}; it must be a function "
+                    "of its input that torch.vmap can run."
+                ) from error
+        shape = (len(particles), len(inputs), self.n_outputs or self.n_features)
+        if not isinstance(outputs, Tensor) or outputs.shape != shape or not outputs.is_floating_point():
+            got = (
+                f"{tuple(outputs.shape)} {outputs.dtype}"
+                if isinstance(outputs, Tensor)
+                else type(outputs).__name__
+            )
+            raise InvalidInputError(
+                f"module must give floats of shape {shape} for all particles; it gave {got}."
+            )
+        if training and particles.requires_grad and not outputs.requires_grad:
+            raise InvalidInputError(
+                "module's outputs do not depend on its parameters, or are detached from them."
+            )
+        return outputs.to(particles.dtype)
 
     def __getstate__(self) -> dict[str, object]:
         # The template follows the last device it ran on; a saved model must load without it.

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -189,7 +190,7 @@ class _Session:
         if not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"The checkpoints in {self.folder} can no longer be written ({error.strerror or error}). The "
+                f"The checkpoints in {self.folder} cannot be written ({error.strerror or error}). The "
                 "fit goes on and ends as it would; but if it is killed, what it learns from here on is lost. "
                 "Make room there while it runs, or name another folder the next time.",
                 stacklevel=2,
@@ -198,6 +199,12 @@ class _Session:
 
 #: The block of :func:`checkpoints` that the caller is in, if any.
 SESSION: ContextVar[_Session | None] = ContextVar("checkpoints", default=None)
+
+
+def _as_path(folder: Any) -> Path:  # noqa: ANN401
+    if not isinstance(folder, str | os.PathLike) or "\0" in str(folder):
+        raise InvalidInputError(f"folder must be the name of a folder; got {folder!r}.")
+    return Path(folder)
 
 
 @contextmanager
@@ -231,10 +238,10 @@ def checkpoints(folder: str | Path, *, every: int = 10) -> Iterator[None]:
     >>> with tempfile.TemporaryDirectory() as folder, pnca.checkpoints(folder, every=5):
     ...     model = pnca.DNNClassifier(max_epochs=10, random_state=0).fit(X, y)
     """
-    if not (isinstance(every, int) and every >= 1):
+    if not (isinstance(every, Integral) and every >= 1):
         raise InvalidInputError(f"every must be a whole number of epochs, at least 1; got {every!r}.")
     with ExitStack() as block:
-        session, shards = _Session(Path(folder), every, block), PROCESSES.get()
+        session, shards = _Session(_as_path(folder), int(every), block), PROCESSES.get()
         # Of torchrun's processes that are no group yet the first is to have the folder: at its first fit.
         if shards is not None or "RANK" not in os.environ:
             session.own(shards or ONE_PROCESS)

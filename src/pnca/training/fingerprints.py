@@ -16,16 +16,19 @@ _UNIMPORTANT = frozenset({"device", "random_state", "verbose", "module"})
 def fingerprint(value: Any) -> str:  # noqa: ANN401
     """Name a value by its content, in sixteen letters and digits.
 
-    Of arrays and tensors the shape, the type and every number count, of a module its parameters and buffers,
-    of anything else its ``repr``.
+    Of arrays and tensors the shape, the type and every number count, of a module its layers and what their
+    ``forward`` does, parameters and buffers, of anything else its ``repr``.
 
     >>> [fingerprint(other) == fingerprint(np.arange(3)) for other in (np.arange(3), np.arange(3.0))]
     [True, False]
     """
     digest = hashlib.blake2b(digest_size=8)
     if isinstance(value, nn.Module):
-        for name, tensor in value.state_dict().items():
+        for name, tensor in [*value.named_parameters(), *value.named_buffers()]:
             digest.update(f"{name} {fingerprint(tensor)} ".encode())
+        for name, layer in value.named_modules():
+            digest.update(f"{name} {type(layer).__qualname__} {layer.extra_repr()} ".encode())
+            digest.update(_code(type(layer).forward))
         return digest.hexdigest()
     if isinstance(value, Tensor):
         value = value.detach().cpu().numpy()
@@ -35,6 +38,17 @@ def fingerprint(value: Any) -> str:  # noqa: ANN401
     else:
         digest.update(repr(value.tolist() if isinstance(value, np.ndarray) else value).encode())
     return digest.hexdigest()
+
+
+def _code(function: Any) -> bytes:  # noqa: ANN401
+    """What a Python function does, wherever it is written: its instructions, constants and names."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return repr(type(function)).encode()
+    constants = [
+        c for c in code.co_consts if not hasattr(c, "co_code")
+    ]  # of code objects repr has an address
+    return bytes(code.co_code) + repr((constants, code.co_names)).encode()
 
 
 def parameter_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:

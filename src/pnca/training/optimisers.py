@@ -102,8 +102,9 @@ class NadamByAdam(_Moments):
         of_gradient, of_mean, _ = self._coefficients[n_steps]
         rate = of_mean * BETA1 / (of_gradient + of_mean)
         step_size = (of_gradient + of_mean) * (1 - rate ** (n_steps + 1))  # Adam divides by 1 - b^t
+        step = torch.tensor(float(n_steps), dtype=torch.float32)
         adam(
-            [self.particles], [direction], [self.mean], [self.sq_mean], [], [torch.tensor(float(n_steps))],
+            [self.particles], [direction], [self.mean], [self.sq_mean], [], [step],
             lr=step_size, beta1=rate, beta2=BETA2, eps=EPSILON,
             fused=True, amsgrad=False, weight_decay=0.0, maximize=False,
         )  # fmt: skip

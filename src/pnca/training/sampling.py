@@ -1,15 +1,18 @@
 """The examples, how they are dealt into batches and folds, and which particles are trained on which folds."""
 
+import datetime
+import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import compute_class_weight
 from torch import Tensor
 
 from pnca.exceptions import InvalidInputError
-from pnca.maths.inputs import Scaler
+from pnca.maths.inputs import Scaler, merged_columns
 
 Indices = NDArray[np.intp]
 
@@ -45,6 +48,11 @@ class Examples(NamedTuple):
             groups=None if self.groups is None else self.groups[rows],
             given_rows=rows if self.given_rows is None else self.given_rows[rows],
         )
+
+    def in_own_order(self) -> "Examples":
+        """The same in an order that follows from them, as sums are rounded and folds are dealt by the order."""
+        keys = (self.inputs, self.labels) if self.groups is None else (self.inputs, self.labels, self.groups)
+        return self.at(row_order(*keys))
 
     def as_given(self) -> "Examples":
         """The same in the order in which they came in."""
@@ -148,8 +156,85 @@ def numbered_groups(groups: ArrayLike, n: int) -> NDArray[np.int64]:
 def _is_missing(name: Any) -> bool:  # noqa: ANN401
     try:
         return name is None or bool(name != name)  # NaN and NaT do not equal themselves
-    except TypeError:  # pandas' NA will not say
+    except (TypeError, ValueError):  # pandas' NA will not say; nor will an array
         return True
+
+
+def class_weights(given: Any, classes: NDArray[Any], targets: NDArray[Any]) -> NDArray[np.float64]:  # noqa: ANN401
+    """Weight of each class (c,); an error that names a class whose weight is none."""
+    try:
+        weights: NDArray[np.float64] = compute_class_weight(given, classes=classes, y=targets)
+        wrong = ~((weights > 0) & (weights < np.finfo(np.float64).max / len(targets)))
+    except (OverflowError, TypeError, ValueError) as error:
+        raise InvalidInputError(f"class_weight must hold positive, finite numbers: {error}.") from error
+    if wrong.any():
+        wrong_ones = ", ".join(
+            f"{name!r}: {value}" for name, value in zip(classes[wrong].tolist(), weights[wrong], strict=True)
+        )
+        raise InvalidInputError(f"class_weight must hold positive, finite numbers; got {wrong_ones}.")
+    return weights
+
+
+def holds_dates(X: Any) -> bool:  # noqa: ANN401
+    """Whether a list or an array of objects holds dates, which numpy would turn into numbers."""
+    if not isinstance(X, list | tuple) and getattr(getattr(X, "dtype", None), "kind", "") != "O":
+        return False
+    try:
+        values = np.asarray(X, dtype=object).ravel()
+    except ValueError:  # of no shape
+        return False
+    dates = np.datetime64 | np.timedelta64 | datetime.date | datetime.timedelta
+    return any(isinstance(value, dates) for value in values)
+
+
+def warn_of_merged_integers(X: Any) -> None:  # noqa: ANN401
+    """Warn of columns of whole numbers beyond 2^53, such as nanoseconds, that float64 cannot tell apart."""
+    columns = [X.iloc[:, i].to_numpy() for i in range(X.shape[1])] if hasattr(X, "iloc") else [X]
+    for number, column in enumerate(columns):
+        if getattr(getattr(column, "dtype", None), "kind", "") not in ("i", "u") or column.dtype.itemsize < 8:
+            continue
+        if max(int(column.max()), -int(column.min())) < 2**53:
+            continue
+        signed = torch.from_numpy(column.reshape(len(column), -1).astype(np.int64))
+        for merged in merged_columns(signed, signed.double()):
+            warnings.warn(
+                f"X has whole numbers in column {number + merged} (the first is 0) that float64 cannot tell "
+                "apart: subtract an offset from the column first, such as its smallest value.",
+                stacklevel=7,
+            )
+
+
+def as_numpy(tensor: Tensor) -> NDArray[Any]:
+    """Numbers of a tensor of any device and type; an error if numpy cannot hold them."""
+    if tensor.layout != torch.strided:
+        raise InvalidInputError("Sparse tensors are not taken: pass tensor.to_dense().")
+    try:
+        tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+        return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        raise InvalidInputError(
+            f"A tensor of {tensor.dtype} cannot be read ({error}): pass floats."
+        ) from error
+
+
+def refuse_merged_labels(y: Any) -> None:  # noqa: ANN401
+    """Refuse labels (n,) that are missing, or that numpy would make the same: of a list, 1 and "1"."""
+    if hasattr(y, "dtype") and getattr(y.dtype, "kind", "O") != "O":
+        return
+    names = list(y) if hasattr(y, "__len__") and hasattr(y, "__iter__") else []
+    if any(isinstance(name, list | tuple | np.ndarray) for name in names):
+        return  # scikit-learn says what it thinks of that
+    if missing := [row for row, name in enumerate(names) if _is_missing(name)]:
+        raise InvalidInputError(f"y is missing for {len(missing)} examples, the first in row {missing[0]}.")
+    try:
+        n_given, n_kept = len(set(names)), len(set(np.asarray(names).tolist()))
+    except (TypeError, ValueError):
+        return
+    if n_kept < n_given:
+        raise InvalidInputError(
+            f"y has {n_given} labels of several types, of which numpy would make {n_kept}: make them of one "
+            "type."
+        )
 
 
 def spread_rows(n: int, n_picked: int) -> Tensor:

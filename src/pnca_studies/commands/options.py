@@ -37,7 +37,7 @@ Scheduler = Annotated[
     str | None,
     typer.Option(help="Address of a Dask scheduler; without it, --engine dask starts a cluster here."),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder --out.")]
 
 
 def make_engine(engine: EngineName, jobs: int | None, scheduler: str | None) -> Engine:
