@@ -14,6 +14,7 @@ import pnca
 from models import make
 from pnca.calibration import apply_temperature
 from pnca.exceptions import InvalidInputError
+from pnca.training.loop import Run
 
 X = np.random.RandomState(0).normal(size=(24, 5))
 Y = np.arange(24) % 3
@@ -40,6 +41,10 @@ def test_fit__that_fails_leaves_no_earlier_model(wrong):
 def test_labels__that_numpy_would_merge_are_refused(labels):
     with pytest.raises(InvalidInputError, match=r"3 labels .* make 2: make them of one type"):
         small().fit(X, labels * 8)
+
+
+def test_labels__in_a_tensor_are_taken():
+    assert small().fit(X, torch.from_numpy(Y)).classes_.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
@@ -290,3 +295,22 @@ def test_out_of_fold__attributes_that_are_absent_say_why():
 def test_temperature__at_which_numbers_overflow_is_refused(temperature):
     with pytest.raises(InvalidInputError, match="temperature is"):
         apply_temperature([[0.0, -1.0]], temperature)
+
+
+class Terminated(KeyboardInterrupt):  # noqa: N818  (no error)
+    """What a handler of SIGTERM may raise."""
+
+
+def test_interrupt__of_the_callers_kind_is_raised_as_it_is(monkeypatch):
+    original = Run.advance
+
+    def stopping(run):
+        if run.n_epochs == 2:
+            raise Terminated
+        original(run)
+
+    monkeypatch.setattr(Run, "advance", stopping)
+    model = small()
+    with pytest.raises(Terminated, match="after 2 of 3 epochs is kept"):
+        model.fit(X, Y)
+    assert model.was_interrupted_

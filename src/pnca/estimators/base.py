@@ -141,14 +141,16 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
                 self._end(plan, trained, options)
                 around.complete()
                 return self
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as error:
                 if not run.has_learnt():
                     raise
+                interrupt = error  # it may be of a kind that the caller made: SIGTERM's, for example
             try:
                 self._end(plan, run.trained(was_interrupted=True), options)
             except Exception as error:  # a search, which goes on after errors, must end
-                raise KeyboardInterrupt from error
-            raise KeyboardInterrupt(_INTERRUPTED.format(n=run.n_epochs, of=plan.schedule))
+                raise interrupt from error
+            interrupt.args = interrupt.args or (_INTERRUPTED.format(n=run.n_epochs, of=plan.schedule),)
+            raise interrupt
 
     def _end(self, plan: Plan, trained: Trained, options: Options) -> None:
         """Choose and finish; quickly if the training was interrupted."""

@@ -50,7 +50,7 @@ class Examples(NamedTuple):
         )
 
     def in_own_order(self) -> "Examples":
-        """The same in an order that follows from them, as sums are rounded and folds are dealt by the order."""
+        """The same in an order that follows from them: sums are rounded and folds are dealt by it."""
         keys = (self.inputs, self.labels) if self.groups is None else (self.inputs, self.labels, self.groups)
         return self.at(row_order(*keys))
 
@@ -219,7 +219,7 @@ def as_numpy(tensor: Tensor) -> NDArray[Any]:
 
 def refuse_merged_labels(y: Any) -> None:  # noqa: ANN401
     """Refuse labels (n,) that are missing, or that numpy would make the same: of a list, 1 and "1"."""
-    if hasattr(y, "dtype") and getattr(y.dtype, "kind", "O") != "O":
+    if isinstance(y, Tensor) or (hasattr(y, "dtype") and getattr(y.dtype, "kind", "O") != "O"):
         return
     names = list(y) if hasattr(y, "__len__") and hasattr(y, "__iter__") else []
     if any(isinstance(name, list | tuple | np.ndarray) for name in names):
