@@ -297,7 +297,7 @@ def test_temperature__at_which_numbers_overflow_is_refused(temperature):
         apply_temperature([[0.0, -1.0]], temperature)
 
 
-class Terminated(KeyboardInterrupt):  # noqa: N818  (no error)
+class Terminated(KeyboardInterrupt):
     """What a handler of SIGTERM may raise."""
 
 
