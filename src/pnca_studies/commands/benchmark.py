@@ -63,7 +63,8 @@ def benchmark(
     and after temperature scaling. The document is about PNCA: without PNCA among --models the fits are kept,
     and no document is written.
 
-    A run that was stopped continues with --resume and the options that it had. Every finished fit is kept.
+    A run that was stopped continues with --out FOLDER --resume, with the options that the folder remembers.
+    Every finished fit is kept.
     """
     from rich.console import Console
 

@@ -84,7 +84,8 @@ def reproduce(
     covid: chest X-rays, five folds; tested on another hospital's X-rays and on bones.
     ablation: PNCA with one thing changed at a time.
 
-    A run that was stopped continues with --resume and the options that it had. Every finished fit is kept.
+    A run that was stopped continues with --out FOLDER --resume, with the options that the folder remembers.
+    Every finished fit is kept.
     """
     from rich.console import Console
 
