@@ -13,6 +13,7 @@ from torch import nn
 import pnca
 from models import make
 from pnca.calibration import apply_temperature
+from pnca.evaluation import ood_auroc
 from pnca.exceptions import InvalidInputError
 from pnca.training.loop import Run
 
@@ -77,6 +78,16 @@ def test_masked_arrays__are_refused():
         small().fit(np.ma.masked_array(X, X > 1), Y)
     with pytest.raises(InvalidInputError, match="Masked arrays"):
         small().fit(X, Y).predict(np.ma.masked_array(X, X > 1))
+    with pytest.raises(InvalidInputError, match="groups is a masked array"):
+        small().fit(X, Y, groups=np.ma.masked_array(np.arange(24), X[:, 0] > 1))
+    with pytest.raises(InvalidInputError, match=r"scores.*masked arrays"):
+        ood_auroc(np.ma.masked_array(X[:, 0], X[:, 0] > 1), X[:, 1])
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.float64])
+def test_inputs__without_numbers_are_refused(dtype):
+    with pytest.raises(InvalidInputError, match=r"shape \(0, 5\), which hold no numbers"):
+        small().fit(np.zeros((24, 0, 5), dtype=dtype), Y)
 
 
 def test_numbers__beyond_all_floats_are_refused():
@@ -252,6 +263,25 @@ class Tripled(Linear):
         return 3 * self.layer(x)
 
 
+class Times(Linear):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return self.factor * self.layer(x)
+
+
+class Within(Linear):
+    def forward(self, x):
+        return sum(self.layer(x) * k for k in (1, 2))
+
+
+class WithinOther(Linear):
+    def forward(self, x):
+        return sum(self.layer(x) / k for k in (1, 2))
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -259,6 +289,8 @@ class Tripled(Linear):
         (lambda: nn.Sequential(Linear(), nn.Dropout(0.1)), lambda: nn.Sequential(Linear(), nn.Dropout(0.9))),
         (Linear, Doubled),
         (Doubled, Tripled),
+        (lambda: Times(2.0), lambda: Times(3.0)),
+        (Within, WithinOther),
     ],
 )
 def test_checkpoint__of_another_module_is_refused(first, second, tmp_path):

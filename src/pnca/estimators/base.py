@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pnca.training.shards import ProcessShards
 
 _INTERRUPTED = "The fit after {n} of {of.max_epochs} epochs is kept, with nothing chosen out of fold."
-
-
 #: Numbers in X up to which the examples are brought into an order of their own; more are left where they are.
 _MOST_SORTED = 2**28
 #: Inputs (n, ...) in float32 or float64.
@@ -326,7 +324,6 @@ def check_examples(
     if any(options.strengths(shape)) or (len(shape) > 1 and options.module is None):
         options.image(shape)  # an input that is no image is refused here
     weights = class_weights(options.class_weight, classes, targets)
-    numbers = None if groups is None else numbered_groups(groups, n)
     examples = Examples(
         inputs=_rows(inputs, is_flat=options.module is None),
         labels=labels.astype(np.int64),
@@ -334,7 +331,7 @@ def check_examples(
         # Weights are relative: with a mean of one, learning_rate and background keep their meaning.
         class_weight=weights * n / weights[labels].sum(),
         input_shape=shape,
-        groups=numbers,
+        groups=None if groups is None else numbered_groups(groups, n),
     )
     if inputs.size <= _MOST_SORTED:
         examples = examples.in_own_order()

@@ -116,6 +116,8 @@ def _check(name: str, values: ArrayLike, **options: Any) -> NDArray[Any]:  # noq
     try:
         if getattr(getattr(values, "dtype", None), "kind", "") in ("m", "M"):
             raise ValueError("dates and durations are no numbers.")
+        if isinstance(values, np.ma.MaskedArray):
+            raise ValueError("masked arrays are not taken: leave the masked examples out, or fill them.")
         checked: NDArray[Any] = check_array(values, **options)
     except (TypeError, ValueError, RuntimeError) as error:  # not all of these messages name the argument
         raise InvalidInputError(f"{name}: {error}") from error

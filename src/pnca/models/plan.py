@@ -248,7 +248,7 @@ def scaled(options: Options, examples: Examples) -> Examples:
     rounded = inputs.float() if scaler is None else scaler.apply(inputs)
     rows = spread_rows(len(inputs), MANY_ROWS)
     of_columns = (part[rows].flatten(start_dim=1) for part in (inputs, rounded))
-    if merged := merged_columns(*of_columns):
+    if rounded is not inputs and (merged := merged_columns(*of_columns)):
         names = ", ".join(map(str, merged[:5])) + (", ..." if len(merged) > 5 else "")
         warnings.warn(
             f"X has columns of which distinct values become equal in single precision ({names}; the first is "

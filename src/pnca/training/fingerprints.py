@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ _UNIMPORTANT = frozenset({"device", "random_state", "verbose", "module"})
 def fingerprint(value: Any) -> str:  # noqa: ANN401
     """Name a value by its content, in sixteen letters and digits.
 
-    Of arrays and tensors the shape, the type and every number count, of a module its layers and what their
-    ``forward`` does, parameters and buffers, of anything else its ``repr``.
+    Of arrays and tensors the shape, the type and every number count, of a module its layers with their
+    settings and the code of their ``forward``, parameters and buffers, of anything else its ``repr``.
 
     >>> [fingerprint(other) == fingerprint(np.arange(3)) for other in (np.arange(3), np.arange(3.0))]
     [True, False]
@@ -27,8 +28,10 @@ def fingerprint(value: Any) -> str:  # noqa: ANN401
         for name, tensor in [*value.named_parameters(), *value.named_buffers()]:
             digest.update(f"{name} {fingerprint(tensor)} ".encode())
         for name, layer in value.named_modules():
-            digest.update(f"{name} {type(layer).__qualname__} {layer.extra_repr()} ".encode())
-            digest.update(_code(type(layer).forward))
+            forward = getattr(type(layer).forward, "__code__", None)
+            plain = {key: item for key, item in vars(layer).items() if _is_setting(key, item)}
+            told = type(layer).__qualname__, layer.extra_repr(), sorted(plain.items()), _code(forward)
+            digest.update(f"{name} {told} ".encode())
         return digest.hexdigest()
     if isinstance(value, Tensor):
         value = value.detach().cpu().numpy()
@@ -40,15 +43,18 @@ def fingerprint(value: Any) -> str:  # noqa: ANN401
     return digest.hexdigest()
 
 
-def _code(function: Any) -> bytes:  # noqa: ANN401
-    """What a Python function does, wherever it is written: its instructions, constants and names."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return repr(type(function)).encode()
-    constants = [
-        c for c in code.co_consts if not hasattr(c, "co_code")
-    ]  # of code objects repr has an address
-    return bytes(code.co_code) + repr((constants, code.co_names)).encode()
+def _is_setting(name: str, value: Any) -> bool:  # noqa: ANN401
+    """Whether an attribute of a layer is a number or a word that its user chose."""
+    return not name.startswith("_") and name != "training" and isinstance(value, bool | int | float | str)
+
+
+def _code(part: Any) -> str:  # noqa: ANN401
+    """What code does, wherever it is written: its instructions, constants and names, and of code within."""
+    if isinstance(part, CodeType):
+        return f"{part.co_code!r} {part.co_names} {[_code(constant) for constant in part.co_consts]}"
+    if isinstance(part, frozenset):  # of which the order changes from process to process
+        return str(sorted(map(repr, part)))
+    return repr(part)
 
 
 def parameter_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:

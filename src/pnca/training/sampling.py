@@ -134,6 +134,8 @@ def row_order(*keys: NDArray[Any]) -> NDArray[np.intp]:
 
 def numbered_groups(groups: ArrayLike, n: int) -> NDArray[np.int64]:
     """Number the groups (n,) of examples, whatever they are called; an error if one is missing."""
+    if isinstance(groups, np.ma.MaskedArray):
+        raise InvalidInputError("groups is a masked array: leave the masked examples out, or fill them.")
     # Of a list, numpy would make 1 and "1" the same.
     names = np.asarray(groups, dtype=None if hasattr(groups, "dtype") else object)
     if names.ndim != 1:
@@ -193,7 +195,7 @@ def warn_of_merged_integers(X: Any) -> None:  # noqa: ANN401
     for number, column in enumerate(columns):
         if getattr(getattr(column, "dtype", None), "kind", "") not in ("i", "u") or column.dtype.itemsize < 8:
             continue
-        if max(int(column.max()), -int(column.min())) < 2**53:
+        if not column.size or max(int(column.max()), -int(column.min())) < 2**53:
             continue
         signed = torch.from_numpy(column.reshape(len(column), -1).astype(np.int64))
         for merged in merged_columns(signed, signed.double()):
