@@ -1,5 +1,6 @@
 """Fits that get Ctrl-C at any moment."""
 
+import gc
 import signal
 import threading
 import time
@@ -35,7 +36,11 @@ class _CtrlC:
 
     @contextmanager
     def during(self):
-        """Send while the block runs; it may be ignored in a shell's background, so a handler is set."""
+        """Send while the block runs; it may be ignored in a shell's background, so a handler is set.
+
+        Python loses what is raised in a callback of the garbage collector; Hypothesis leaves one there.
+        """
+        callbacks, gc.callbacks[:] = gc.callbacks[:], []
         before = signal.signal(signal.SIGINT, self._handle)
         thread = threading.Thread(target=self._send)
         thread.start()
@@ -46,6 +51,7 @@ class _CtrlC:
                 self._end(thread)
             finally:
                 signal.signal(signal.SIGINT, before)
+                gc.callbacks[:] = callbacks
 
     def _end(self, thread):
         """Send no more; what is sent just now may interrupt this too."""
