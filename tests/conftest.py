@@ -8,8 +8,17 @@ import pytest
 import torch
 
 from models import make
+from pnca.models import experts
 from pnca_studies.data import ShiftExperiment, load_digits_experiment
 from pnca_studies.experiments.demo import DemoResult, run_demo
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Forests of few trees, but where a test is marked ``all_trees``."""
+    if "all_trees" not in request.keywords:
+        monkeypatch.setattr(experts, "_TREES", 20)
+        monkeypatch.setattr(experts, "_TREES_IN_FOLDS", 10)
 
 
 @pytest.fixture(scope="session")

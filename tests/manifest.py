@@ -32,6 +32,7 @@ ATTRIBUTES = [
     "oof_evidence_",
     "oof_loss_",
     "folds_",
+    "pool_weights_",
     "bandwidth_",
     "background_",
     "input_weight_",
@@ -70,6 +71,8 @@ STORED = [
     "PNCA balanced",
     "PNCA module",
     "PNCA groups shared",
+    "PNCA pooled",
+    "PNCA pooled groups",
     "PNCA images",
     "NCA module",
     "DNN balanced",
@@ -109,7 +112,7 @@ def image_module() -> nn.Module:
 def cases() -> dict[str, tuple]:
     """Name to (class, parameters, data, groups)."""
     P, found = pnca.PNCAClassifier, {}
-    common = {"n_particles": 3, "n_components": 3}
+    common = {"n_particles": 3, "n_components": 3, "experts": ()}
 
     def add(name, model, data=iris, groups=None, **parameters):
         found[name] = model, {**SMALL, **parameters}, data, groups
@@ -148,6 +151,11 @@ def cases() -> dict[str, tuple]:
     for expectation in ("shared", "cross"):
         add(f"PNCA groups {expectation}", P, groups=groups, expectation=expectation, n_folds=3, **common)
     add("PNCA groups no folds", P, groups=groups, n_folds=None, **common)
+    pooled = {**common, "n_folds": 3, "experts": "auto"}
+    add("PNCA pooled", P, **pooled)
+    add("PNCA pooled groups", P, groups=groups, **pooled)
+    add("PNCA pooled balanced", P, class_weight="balanced", **pooled)
+    add("PNCA pooled linear", P, **{**pooled, "experts": ("linear",)})
     images = {"n_components": 3, "n_particles": 4}
     add("PNCA images", P, digits, n_folds=3, **images)
     add("PNCA images cross", P, digits, n_folds=3, expectation="cross", **images)
@@ -190,6 +198,8 @@ def results(case: tuple) -> dict[str, np.ndarray]:
         torch.manual_seed(0)
         fitted = model(**parameters).fit(X, y, **({} if groups is None else {"groups": groups()}))
     found = {name: getattr(fitted, name) for name in ATTRIBUTES if hasattr(fitted, name)}
+    if pool := found.get("pool_weights_"):
+        found["pool_weights_"] = list(pool.values())
     found |= {f"history {name}": values for name, values in fitted.history_.items()}
     found["predict_log_proba"] = fitted.predict_log_proba(X_new)
     found["uncertainty"] = np.stack(fitted.uncertainty(X_new))

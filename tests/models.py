@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from pnca import BNNClassifier, DNNClassifier, EnsembleClassifier, NCAClassifier, PNCAClassifier
 from pnca.estimators.base import check_examples
 from pnca.models import neighbours, plan
-from pnca.models.plan import Options
+from pnca.models.options import Options
 from pnca.training import sampling
 
 SMALL = {
@@ -29,6 +29,7 @@ def make(name, **settings):
         "PNCA cross": PNCAClassifier,
         "PNCA exact": PNCAClassifier,
         "PNCA orthogonal": PNCAClassifier,
+        "PNCA pooled": PNCAClassifier,
         "PNCA positive": PNCAClassifier,
         "PNCA shared": PNCAClassifier,
         "NCA": NCAClassifier,
@@ -37,6 +38,8 @@ def make(name, **settings):
         "BNN": BNNClassifier,
     }
     particles = {} if name in ("NCA", "DNN") else {"n_particles": 3}
+    if classes[name] is PNCAClassifier:
+        particles["experts"] = "auto" if name == "PNCA pooled" else ()
     # Nothing left to choose.
     given = {"n_folds": None, "scaling": None, "background": 0.1, "bandwidth": 1.0}
     # The paper's equation, apart from its random features and with a background.
@@ -61,7 +64,20 @@ def make(name, **settings):
     return classes[name](**{**SMALL, **particles, **variant, **settings})
 
 
-NEIGHBOUR = ["PNCA", "PNCA cross", "PNCA orthogonal", "PNCA positive", "PNCA shared", "NCA"]
+def share_of_line(model, X):
+    """What the linear expert of a pool adds to the probabilities (n, c); zero without one."""
+    pool = getattr(model.fitted_.reader, "pool", None)
+    if pool is None or "linear" not in pool.experts:
+        return np.zeros((len(X), len(model.classes_)))
+    scaler = model.fitted_.scaler
+    rows = torch.from_numpy(np.asarray(X))
+    inputs = (rows if scaler is None else scaler.apply(rows)).double()
+    say = 1.0 if pool.familiarity is None else pool.familiarity.log(inputs).exp().numpy()[:, None]
+    line = pool.experts["linear"].log_probabilities(inputs).exp().numpy()
+    return model.pool_weights_["linear"] * say * line
+
+
+NEIGHBOUR = ["PNCA", "PNCA cross", "PNCA orthogonal", "PNCA pooled", "PNCA positive", "PNCA shared", "NCA"]
 SOFTMAX = ["DNN", "Ensemble", "BNN"]
 ALL = NEIGHBOUR + SOFTMAX
 

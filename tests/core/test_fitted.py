@@ -144,7 +144,7 @@ def test_numbers_per_row__a_kernel_to_each_example_in_each_shared_particle(monke
 
 def test_softmax_reader__is_the_softmax_of_each_particle():
     logits = scenarios.cloud(3, 5, 4)
-    found = SoftmaxReader().log_probabilities(logits, logits[0])
+    found = SoftmaxReader().answers(logits, logits[0]).logs
     torch.testing.assert_close(found.exp(), logits.exp() / logits.exp().sum(dim=2, keepdim=True))
 
 
@@ -160,7 +160,7 @@ def test_neighbour_reader__shares_and_background_make_up_the_probabilities(is_sh
     )
     of = replace(of, novelty=Novelty(plane, typical=-1.0, spread=0.3, depth=2.0))
     assert of.novelty.log(inputs).min() < -0.5
-    shares, probabilities = of.log_shares(queries, inputs).exp(), of.log_probabilities(queries, inputs).exp()
+    shares, probabilities = of.log_shares(queries, inputs).exp(), of.answers(queries, inputs).mean().exp()
     of_classes = torch.stack([shares[..., of.support.labels == c].sum(dim=-1) for c in range(2)], dim=-1)
     missing = 1 - shares.sum(dim=-1, keepdim=True)
     torch.testing.assert_close(probabilities, of_classes + missing * of.prior)

@@ -17,9 +17,9 @@ from pnca.maths.stein import (
     svgd_posterior_mixing_as_published,
 )
 from pnca.models.kernels import ExactKernel, OrthogonalKernel, PositiveKernel
+from pnca.models.options import Options
 from pnca.models.plan import (
     Examples,
-    Options,
     check_kernel,
     class_prior,
     make_fold_models,
@@ -35,9 +35,9 @@ from pnca.networks import MLP, StackedModule
 from pnca.training.sampling import FoldModels
 
 
-def options(**given):
-    """Those of the recommended model, with changes."""
-    return options_of(PNCAClassifier(**given))
+def options(shape=(4,), **given):
+    """Those of the recommended model for images, modules and the like, with changes."""
+    return options_of(PNCAClassifier(**{"experts": (), **given})).settled(shape)
 
 
 def examples(n=12, n_classes=2, shape=(4,), groups=None):
@@ -77,6 +77,25 @@ def test_options__the_number_of_steps_does_not_jump():
     steps = [options().n_epochs(n) * math.ceil(n / (options().n_per_batch(n, 2) or n)) for n in sizes]
     assert min(steps) == 300
     assert max(steps) < 600
+
+
+def test_options__networks_and_steps_are_small_beside_experts_unless_they_are_given():
+    beside, alone = options(experts="auto"), options()
+    assert beside.experts == ("linear", "forest")
+    assert (beside.n_particles, beside.hidden_layer_sizes, beside.learning_rate) == (8, (100,), 1e-2)
+    assert (alone.n_particles, alone.hidden_layer_sizes, alone.learning_rate) == (10, (200, 200), 3e-3)
+    given = {"n_particles": 3, "hidden_layer_sizes": (7,), "learning_rate": 0.5}
+    for found in (options(experts="auto", **given), options(**given)):
+        assert {name: getattr(found, name) for name in given} == given
+
+
+@pytest.mark.parametrize(
+    ("n", "n_columns", "epochs"),
+    [(100, 100, 50), (100, 101, 100), (277, 2048, 52), (400, 2048, 50), (5000, 20, 22), (5000, 200, 22)],
+)
+def test_options__of_the_epochs_beside_experts_there_are_few(n, n_columns, epochs):
+    assert options(experts="auto").n_epochs(n, n_columns) == epochs
+    assert options(experts="auto", max_epochs=7).n_epochs(n, n_columns) == 7
 
 
 @pytest.mark.parametrize(("kernel", "epochs"), [("exact", 20), ("orthogonal", 20), ("positive", 5)])

@@ -30,6 +30,7 @@ def one_thread():
     torch.set_num_threads(n_threads)
 
 
+@pytest.mark.all_trees
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", manifest.STORED)
 def test_predictions__are_those_in_the_repository(name, stored):

@@ -19,6 +19,8 @@ from pnca.models import kernels
 from pnca.models.kernels import ExactKernel
 
 neighbour_models = pytest.mark.parametrize("name", NEIGHBOUR)
+# What experts add to shares is told in test_pool.py.
+models_without_experts = pytest.mark.parametrize("name", [n for n in NEIGHBOUR if n != "PNCA pooled"])
 
 
 @neighbour_models
@@ -53,7 +55,7 @@ def test_predict_proba__equals_the_equation_on_the_embeddings(background, name, 
     np.testing.assert_allclose(model.evidence(queries), torch.log((K * weights).sum(1)).numpy(), rtol=1e-9)
 
 
-@neighbour_models
+@models_without_experts
 def test_neighbors__shares_of_a_class_sum_to_its_probability(name, blobs):
     X, y = blobs
     model = make(name).fit(X, y)
@@ -161,7 +163,7 @@ def test_shared__probabilities_and_evidence_are_means_over_particles(blobs):
     np.testing.assert_allclose(model.evidence(X[40:]), np.log(masses.sum(-1).mean(0)), rtol=1e-6)
 
 
-@neighbour_models
+@models_without_experts
 def test_neighbors__shares_and_background_make_up_the_probabilities(name, blobs):
     X, y = blobs
     model = make(name).fit(X, y)

@@ -7,6 +7,7 @@ import torch
 from sklearn.base import clone
 
 import pnca
+from models import share_of_line
 from robustness.oddities import pick
 from robustness.small_fits import answers
 from robustness.verdicts import untouched_random_numbers
@@ -191,7 +192,8 @@ def _assert_places(model, X, y, case):
     if getattr(model, "kernel", "") == "positive":
         return
     of_class = np.stack([(shares * (y[indices] == name)).sum(axis=1) for name in model.classes_], axis=1)
-    missing = 1 - shares.sum(axis=1, keepdims=True)
+    of_class = of_class + share_of_line(model, X)
+    missing = 1 - of_class.sum(axis=1, keepdims=True)
     expected = of_class + missing * model.class_prior_
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-6, err_msg=f"{case}: neighbors")
 

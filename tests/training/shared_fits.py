@@ -43,6 +43,7 @@ CASES = {
     "PNCA groups": {"name": "PNCA", "n_folds": 3, "groups": True, **QUIET},
     "PNCA nadam": {"name": "PNCA shared", "solver": "nadam", **QUIET},
     "PNCA positive": {"name": "PNCA positive", "n_folds": 3, **QUIET},
+    "PNCA pooled": {"name": "PNCA pooled", **QUIET},
     "PNCA in tiles": {"name": "PNCA", "n_folds": 3, "in_tiles": True, **QUIET},
     "NCA": {"name": "NCA", **QUIET},
     # With three processes the last one's share of four rows is empty.

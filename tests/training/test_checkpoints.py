@@ -68,7 +68,9 @@ def assert_same_fit(a, b, X):
 RANDOM = {"dropout": 0.3, "batch_size": 16, "max_epochs": 10}  # five steps an epoch, or four
 
 
-@pytest.mark.parametrize("name", ["PNCA", "PNCA cross", "PNCA orthogonal", "NCA", "DNN", "Ensemble", "BNN"])
+@pytest.mark.parametrize(
+    "name", ["PNCA", "PNCA pooled", "PNCA cross", "PNCA orthogonal", "NCA", "DNN", "Ensemble", "BNN"]
+)
 def test_killed_fit__ends_as_one_that_was_not(name, blobs, monkeypatch, tmp_path):
     model = make(name, **RANDOM)
     whole = clone(model).fit(*blobs)

@@ -74,7 +74,7 @@ def that_matter(case, particles):
     ``expectation="cross"`` the biases of different particles matter, and they are compared too.)
     """
     is_moved = case.startswith(
-        ("PNCA shared", "PNCA groups", "PNCA nadam", "PNCA positive", "PNCA in tiles", "NCA")
+        ("PNCA shared", "PNCA groups", "PNCA nadam", "PNCA positive", "PNCA pooled", "PNCA in tiles", "NCA")
     )
     n_components = 3 if "module" in case else 10
     return particles[:, :-n_components] if is_moved else particles

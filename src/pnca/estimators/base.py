@@ -19,7 +19,8 @@ from torch import Tensor
 from pnca.estimators._compat import Interval, StrOptions, fit_context
 from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import Fitted, FloatArray, attributes_of
-from pnca.models.plan import Options, Plan, scaled
+from pnca.models.options import Options
+from pnca.models.plan import Plan, scaled
 from pnca.models.selection import Choice
 from pnca.training.loop import Run, Trained, surroundings
 from pnca.training.sampling import (
@@ -73,10 +74,10 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         "verbose": ["verbose"],
     }
 
-    hidden_layer_sizes: tuple[int, ...]
+    hidden_layer_sizes: Any
     module: Any
     max_epochs: int | str
-    learning_rate: float
+    learning_rate: float | str
     dropout: float | str
     augmentation: float | str
     image_shape: tuple[int, ...] | None
@@ -128,6 +129,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
             with around.agreement() as identify:
                 options = Options.of(self)
                 examples = check_examples(self, options, X, y, groups)
+                options = options.settled(examples.input_shape)
                 plan = self._plan(options, examples, rng, around.shards)
                 identify(lambda: _identity(type(self).__name__, options, plan))
             seed = around.seed(int(rng.randint(2**31)))
@@ -307,6 +309,7 @@ def check_examples(
             "type, or strings."
         )
     n, shape = len(inputs), inputs.shape[1:]
+    options = options.settled(shape)
     if n < 3:
         raise InvalidInputError(f"fit needs at least 3 examples; got n_samples={n}.")
     classes, labels = np.unique(targets, return_inverse=True)

@@ -104,8 +104,9 @@ class NeighbourClassifier(ParticleClassifier):
     def neighbors(self, X: ArrayLike, k: int | None = None) -> tuple[NDArray[np.int64], FloatArray]:
         """Find the training examples behind each prediction, largest share first.
 
-        The shares of the examples of a class sum to its predicted probability, less what the
-        background mass adds. With no background and ``k=None`` they sum to one.
+        The shares of the examples of a class sum to its predicted probability, less what no single example
+        carries: the part of the background mass, of a linear expert, and what the class shares get where an
+        input is unfamiliar. With no background and no experts, and ``k=None``, they sum to one.
 
         Parameters
         ----------
@@ -119,7 +120,7 @@ class NeighbourClassifier(ParticleClassifier):
         indices : ndarray of shape (n, k)
             Rows of the training data.
         shares : ndarray of shape (n, k)
-            The shares q_ij of those examples, each at most one.
+            The shares of those examples, each at most one.
         """
         inputs, n = self._check_inputs(X), self.n_samples_fit_
         if k is not None and not (isinstance(k, Integral) and 1 <= k <= n):

@@ -1,7 +1,8 @@
-"""PNCA: clouds of particles, compared by kernel mass; what is not given is chosen out of fold."""
+"""PNCA: clouds of particles, compared by kernel mass, and experts beside them; weighed out of fold."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,17 +17,19 @@ class PNCAClassifier(NeighbourClassifier):
     Every input becomes a cloud of m points in a latent space, one from each particle, and a class is as
     probable as the share of kernel mass that its training examples give the input. A background mass
     belongs to no example: far from all of them it decides, and the prediction tends to the class
-    shares. Without arguments this is the recommended model; ``pnca.paper_settings("PNCA")`` gives the
-    arguments of the paper.
+    shares. For rows of numbers the answer of these neighbours is pooled with those of experts: a logistic
+    regression, and a forest. Without arguments this is the recommended model;
+    ``pnca.paper_settings("PNCA")`` gives the arguments of the paper.
 
-    The prediction's bandwidth, its background and the number of epochs are chosen out of fold: beside the
-    particles that predict, which are trained on every example, each of ``n_folds`` fold models of half as
-    many is trained on all folds but one, in the same stacked program.
+    The prediction's bandwidth, its background, the number of epochs and the weights of the pool are learnt
+    out of fold: beside the particles that predict, which are trained on every example, each of ``n_folds``
+    fold models of half as many is trained on all folds but one, in the same stacked program.
 
     Parameters
     ----------
-    n_particles : int
-        Number of networks m; of images half of them may be kept in the end (``augmentation``).
+    n_particles : int or "auto"
+        Number of networks m; of images half of them may be kept in the end (``augmentation``). ``"auto"`` is
+        eight beside experts, and ten without.
     n_components : int
         Dimension d of the latent space; ignored if ``module`` is given.
     bandwidth : float
@@ -64,21 +67,29 @@ class PNCAClassifier(NeighbourClassifier):
     n_folds : int or None
         Number of folds. None fits no fold models: ``background="auto"`` is then .03, the bandwidth is that of
         the training, the last epoch is taken, and ``novelty`` takes log(n / background) for its depth.
+    experts : "auto", or sequence of "linear" and "forest"
+        What is heard beside the neighbours: logistic regression whose ridge is chosen out of fold, and a
+        random forest that is read as neighbours (an example counts where it shares a leaf). The pool is the
+        mean of all answers under the weights ``pool_weights_``. With ``novelty`` all of them lose their say
+        to the class shares with the distance of an input from every class; without it experts may be sure of
+        anything. ``"auto"`` is both for rows of numbers, and none for images, with a ``module``, with
+        ``kernel="positive"`` and with ``n_folds=None``.
     scaling : "auto", "columns", "common" or None
         How inputs are put on a scale. ``"columns"`` centres each column and divides it by its spread, as
         tables need; ``"common"`` divides all by one spread, as pixels and spectra need. ``"auto"`` takes
         the first if neighbours then share a class clearly more often, and never for images. None leaves
         inputs as they are, as does a ``module``.
-    hidden_layer_sizes : sequence of int
-        Widths of the hidden layers (ReLU).
+    hidden_layer_sizes : sequence of int or "auto"
+        Widths of the hidden layers (ReLU). ``"auto"`` is one of 100 beside experts, and two of 200 without.
     module : nn.Module, callable or None
         Replaces the layers: a callable that builds a module, or an instance whose trainable
         layers are drawn anew. It maps (n, ...) to the latent space (n, d).
     max_epochs : int or "auto"
         Passes over the training data. ``"auto"`` is 300 for up to 500 examples and fewer for more, so that
         the number of steps stays about the same; but never fewer than 20, or 5 with ``kernel="positive"``.
-    learning_rate : float
-        Step size.
+        Beside experts it is at most 50; with more than 100 columns up to 100, if they are passed in seconds.
+    learning_rate : float or "auto"
+        Step size. ``"auto"`` is .01 beside experts, and .003 without.
     solver : "adam" or "nadam"
         Adam, or the paper's Nadam.
     dropout : float or "auto"
@@ -118,6 +129,8 @@ class PNCAClassifier(NeighbourClassifier):
         principal subspace through ``input_mean_`` (p,) along ``input_directions_`` (k, p), plus
         ``input_noise_``; ``typical_log_residual_`` and ``log_residual_spread_`` are of held-out training
         inputs.
+    pool_weights_ : dict
+        What ``"neighbours"`` and each expert count for; with experts only.
     best_epoch_ : int
         Epochs after which the particles were taken.
     augmentation_ : tuple of float
@@ -163,7 +176,7 @@ class PNCAClassifier(NeighbourClassifier):
 
     _parameter_constraints = {  # noqa: RUF012
         **NeighbourClassifier._parameter_constraints,
-        "n_particles": [Interval(Integral, 1, None, closed="left")],
+        "n_particles": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "kernel": [StrOptions({"exact", "orthogonal", "positive"})],
         "expectation": [StrOptions({"cross", "shared"})],
         "input_weight": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
@@ -172,6 +185,9 @@ class PNCAClassifier(NeighbourClassifier):
         "n_feature_blocks": [Interval(Integral, 1, None, closed="left")],
         "update": [StrOptions({"functional", "independent"})],
         "n_folds": [Interval(Integral, 2, None, closed="left"), None],
+        "experts": ["array-like", StrOptions({"auto"})],
+        "hidden_layer_sizes": ["array-like", StrOptions({"auto"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "scaling": [StrOptions({"auto", "columns", "common"}), None],
         "max_epochs": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
@@ -183,7 +199,7 @@ class PNCAClassifier(NeighbourClassifier):
     def __init__(
         self,
         *,
-        n_particles: int = 10,
+        n_particles: int | str = "auto",
         n_components: int = 10,
         bandwidth: float = 3.0,
         kernel: str = "exact",
@@ -194,11 +210,12 @@ class PNCAClassifier(NeighbourClassifier):
         n_feature_blocks: int = 10,
         update: str = "independent",
         n_folds: int | None = 5,
+        experts: Sequence[str] | str = "auto",
         scaling: str | None = "auto",
-        hidden_layer_sizes: tuple[int, ...] = (200, 200),
+        hidden_layer_sizes: Sequence[int] | str = "auto",
         module: Any = None,  # noqa: ANN401
         max_epochs: int | str = "auto",
-        learning_rate: float = 3e-3,
+        learning_rate: float | str = "auto",
         solver: str = "adam",
         dropout: float | str = "auto",
         augmentation: float | str = "auto",

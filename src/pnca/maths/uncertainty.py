@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from pnca.maths.neighbours import log_mean
+from pnca.maths.pool import Answers
 
 
 class EntropySplit(NamedTuple):
@@ -15,23 +15,28 @@ class EntropySplit(NamedTuple):
     epistemic: Tensor  # (...), their difference: mutual information of class and particle
 
 
-def split_entropy(log_probabilities: Tensor) -> EntropySplit:
+def split_entropy(answers: Answers) -> EntropySplit:
     r"""Split the entropy of a prediction into its aleatoric and epistemic parts.
 
-    .. math:: \underbrace{H\Big[\frac{1}{m} \sum_l p_l\Big]}_{\text{total}} =
-              \underbrace{\frac{1}{m} \sum_l H[p_l]}_{\text{aleatoric}} +
+    .. math:: \underbrace{H\Big[\sum_l w_l p_l\Big]}_{\text{total}} =
+              \underbrace{\sum_l w_l H[p_l]}_{\text{aleatoric}} +
               \underbrace{I[y; l]}_{\text{epistemic}}
 
-    from log class probabilities (m, ..., c) of each particle; the parts are (...), none negative. Of two
-    particles that contradict each other, each sure of itself:
+    from the answers (m, ..., c) of each particle or expert, all of one weight :math:`w_l` = 1 / m if none is
+    given; the parts are (...), none negative. Of two particles that contradict each other, each sure of
+    itself:
 
     >>> import torch
-    >>> split_entropy(torch.tensor([[1 - 1e-9, 1e-9], [1e-9, 1 - 1e-9]]).double().log()).epistemic
+    >>> sure = torch.tensor([[1 - 1e-9, 1e-9], [1e-9, 1 - 1e-9]]).double()
+    >>> split_entropy(Answers(sure.log())).epistemic
     tensor(0.6931, dtype=torch.float64)
     """
-    total = _entropy(log_mean(log_probabilities))
+    logs, log_weights = answers.logs.double(), answers.log_weights
+    total = _entropy(Answers(logs, log_weights).mean())
+    of_members = _entropy(logs)
+    mean = of_members.mean(dim=0) if log_weights is None else (of_members * log_weights.exp()).sum(dim=0)
     # Rounding must not make the rest negative.
-    aleatoric = _entropy(log_probabilities).mean(dim=0).minimum(total)
+    aleatoric = mean.minimum(total)
     return EntropySplit(total, aleatoric, total - aleatoric)
 
 

@@ -15,8 +15,10 @@ from torch import Tensor
 from pnca.exceptions import InvalidInputError
 from pnca.maths.inputs import Novelty, Scaler
 from pnca.maths.neighbours import is_isolated, log_class_probabilities, log_mean, log_neighbour_shares
+from pnca.maths.pool import Answers
 from pnca.maths.uncertainty import split_entropy
 from pnca.models.kernels import Kernel, Support, log_pairs_to_support
+from pnca.models.pool import Pool
 from pnca.networks import ParticleNetwork
 
 FloatArray = NDArray[np.float64]
@@ -61,8 +63,8 @@ def resolve_device(name: str) -> torch.device:
 class Reader(Protocol):
     """How network outputs become probabilities."""
 
-    def log_probabilities(self, outputs: Tensor, inputs: Tensor) -> Tensor:
-        """Log class probabilities (members, n, c), whose mean is predicted.
+    def answers(self, outputs: Tensor, inputs: Tensor) -> Answers:
+        """What each member says, whose mean is predicted.
 
         ``outputs`` (m, n, d) are those of all particles for scaled inputs (n, ...).
         """
@@ -86,17 +88,17 @@ class Fitted:
 
     def log_probabilities(self, inputs: NDArray[np.floating[Any]], device: str) -> FloatArray:
         """Log class probabilities (n, c) of inputs (n, ...), averaged over the members."""
-        log_probabilities = self.reader.log_probabilities
-        mean = self.over(inputs, device, lambda z, x: log_mean(log_probabilities(z, x)).cpu())
+        answers = self.reader.answers
+        mean = self.over(inputs, device, lambda z, x: answers(z, x).mean().cpu())
         # Normalised once more in float64, so that rows sum to one whatever the network's precision.
         return mean.double().log_softmax(dim=1).numpy()
 
     def entropy(self, inputs: NDArray[np.floating[Any]], device: str) -> tuple[FloatArray, ...]:
         """Total, aleatoric and epistemic entropy (n,) of the predictions."""
-        log_probabilities = self.reader.log_probabilities
+        answers = self.reader.answers
 
         def split(outputs: Tensor, chunk: Tensor) -> Tensor:
-            return torch.stack(split_entropy(log_probabilities(outputs, chunk).double()), dim=1)
+            return torch.stack(split_entropy(answers(outputs, chunk)), dim=1)
 
         return tuple(part.numpy() for part in self.over(inputs, device, split).cpu().unbind(dim=1))
 
@@ -120,8 +122,7 @@ class Fitted:
         indices, shares = [], []
         for outputs, chunk in self._outputs(inputs, device):
             for z, x in zip(torch.split(outputs, n_rows, dim=1), torch.split(chunk, n_rows), strict=True):
-                log_shares = log_mean(self.reader.log_shares(z, x))
-                largest = log_shares.sort(dim=1, descending=True, stable=True)
+                largest = self.reader.log_shares(z, x).sort(dim=1, descending=True, stable=True)
                 indices.append(largest.indices[:, :k])
                 shares.append(largest.values[:, :k].exp())
         return torch.cat(indices).cpu().numpy(), torch.cat(shares).cpu().double().numpy()
@@ -174,9 +175,9 @@ def run_network(
 class SoftmaxReader:
     """Predicts the softmax of each particle's outputs."""
 
-    def log_probabilities(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+    def answers(self, outputs: Tensor, inputs: Tensor) -> Answers:
         """Log class probabilities (m, n, c) from outputs (m, n, c)."""
-        return outputs.log_softmax(dim=2)
+        return Answers(outputs.log_softmax(dim=2))
 
     def numbers_per_row(self, device: torch.device) -> int:
         """Numbers that one query takes beside its outputs."""
@@ -185,32 +186,41 @@ class SoftmaxReader:
 
 @dataclass(frozen=True, eq=False)
 class NeighbourReader:
-    """Predicts by the share of kernel mass that each class gives an embedded input."""
+    """Predicts by the share of kernel mass that each class gives an embedded input; a pool adds experts."""
 
     kernel: Kernel  # at the bandwidth of predictions
     support: Support  # the training examples, the background mass, the factor of the inputs
     prior: Tensor  # (c,), weighted class shares, by which the background is split
     novelty: Novelty | None  # factor of the mass by the novelty of an input
+    pool: Pool | None = None  # experts that are heard beside the neighbours
 
     def log_masses(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         """Log mass (members, n, c) that each class gives embeddings (m, n, d) of scaled inputs (n, ...)."""
         log_masses = self.kernel.log_masses(outputs, inputs, self.support)
         return log_masses if self.novelty is None else log_masses + self.novelty.log(inputs)[:, None]
 
-    def log_probabilities(self, outputs: Tensor, inputs: Tensor) -> Tensor:
-        """Log class probabilities (members, n, c)."""
+    def answers(self, outputs: Tensor, inputs: Tensor) -> Answers:
+        """Log class probabilities of the particles (members, n, c), and of the experts."""
         log_prior = self.prior.to(outputs).log()
-        return log_class_probabilities(self.log_masses(outputs, inputs), self.support.background, log_prior)
+        log_masses = self.log_masses(outputs, inputs)
+        answers = Answers(log_class_probabilities(log_masses, self.support.background, log_prior))
+        return answers if self.pool is None else self.pool.answers(answers, inputs, log_prior)
 
     def log_shares(self, outputs: Tensor, inputs: Tensor) -> Tensor:
-        """Log share (members, n, n_train) of each training example in the mass of each input."""
+        """Log share (n, n_train) of each training example in the probability of its class."""
         log_kernel = log_pairs_to_support(self.kernel, outputs, inputs, self.support)
         if self.novelty is not None:
             log_kernel = log_kernel + self.novelty.log(inputs)[:, None]
-        return log_neighbour_shares(log_kernel, self.support.background, self.support.log_weights(outputs))
+        log_weights = self.support.log_weights(outputs)
+        log_shares = log_mean(log_neighbour_shares(log_kernel, self.support.background, log_weights))
+        return log_shares if self.pool is None else self.pool.log_shares(log_shares, inputs)
 
     def numbers_per_row(self, device: torch.device) -> int:
         """Numbers that one query takes beside those of its embedding."""
+        of_pool = 0 if self.pool is None else self.pool.numbers_per_row
+        return max(of_pool, self._numbers_per_row(device))
+
+    def _numbers_per_row(self, device: torch.device) -> int:
         m, n, _ = self.support.embeddings.shape
         if self.support.features is not None:
             return m * self.support.features.log_sums.shape[-1]
@@ -272,4 +282,5 @@ def _of_neighbours(reader: NeighbourReader) -> dict[str, Any]:
         tensors["input_mean_"], tensors["input_directions_"], numbers["input_noise_"] = novelty.plane
         numbers |= {"typical_log_residual_": novelty.typical, "log_residual_spread_": novelty.spread}
         numbers["novelty_depth_"] = novelty.depth
-    return numbers | {name: t.numpy() for name, t in tensors.items() if t is not None}
+    of_pool = {} if reader.pool is None else reader.pool.attributes()
+    return numbers | of_pool | {name: t.numpy() for name, t in tensors.items() if t is not None}

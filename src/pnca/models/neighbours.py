@@ -21,8 +21,8 @@ from pnca.maths.pnca import Target
 from pnca.maths.stein import Mixing
 from pnca.models.fitted import Fitted, NeighbourReader, resolve_device, run_network
 from pnca.models.kernels import Batch, Kernel, PositiveKernel, Support
+from pnca.models.options import Options
 from pnca.models.plan import (
-    Options,
     Plan,
     check_kernel,
     class_prior,
@@ -35,6 +35,7 @@ from pnca.models.plan import (
     neighbour_mixing,
     random_sources,
 )
+from pnca.models.pooling import with_pool
 from pnca.models.selection import BACKGROUND, Choice, Question, Snapshot, choose
 from pnca.networks import ParticleNetwork
 from pnca.training.augmentation import Augmentation
@@ -208,6 +209,7 @@ class Snapshots:
         max_epochs: int,
     ) -> None:
         self.embed, self.full, self._shapes = embed, full, shapes
+        self.max_epochs = max_epochs
         self.epochs = sorted({math.ceil(share * max_epochs) for share in _SNAPSHOTS})
         self.taken: list[Snapshot] = []
         self._run: Run | None = None
@@ -259,7 +261,7 @@ def plan_neighbours(
         "embeddings": (models.n_total, len(examples.labels), n_components),
     }
     snapshots = Snapshots(objective.embed, models.full, shapes, schedule.max_epochs)
-    ending = _Ending(options, examples, kernel, prior, objective, snapshots)
+    ending = _Ending(options, examples, kernel, prior, objective, snapshots, seed)
     return Plan(
         objective=objective,
         particles=particles.to(device),
@@ -310,6 +312,7 @@ class _Ending(NamedTuple):
     prior: Tensor  # (c,)
     objective: NeighbourObjective
     snapshots: Snapshots
+    seed: int  # of the experts
 
     def choose(self, trained: Trained) -> Choice:
         """Choose out of fold what is not given; without folds or time for it, take what there is."""
@@ -327,16 +330,19 @@ class _Ending(NamedTuple):
             kernel=self.kernel,
             models=objective.models,
             labels=torch.from_numpy(self.examples.labels),
-            weights=_weights(self.examples),
+            weights=torch.from_numpy(self.examples.weights),
             log_prior=self.prior.log(),
             inputs=torch.from_numpy(self.examples.inputs),
             input_factor=objective.input_factor,
             background=self.options.given_background,
-            max_epochs=self.options.n_epochs(len(self.examples.labels)),
+            max_epochs=self.snapshots.max_epochs,
             novelty=novelty,
             residuals=residuals,
         )
-        return choose(self.snapshots.taken, question, self._phase).at(self.examples.place)
+        choice = choose(self.snapshots.taken, question, self._phase)
+        if experts := self.options.experts:
+            choice = with_pool(choice, experts, self.examples, self.seed, self._phase, objective.shards)
+        return choice.at(self.examples.place)
 
     def finish(self, trained: Trained, choice: Choice | None) -> Fitted:
         """Embed the training examples with the chosen particles."""
@@ -356,7 +362,7 @@ class _Ending(NamedTuple):
         support = Support(
             embeddings=torch.cat(chunks, dim=1).cpu().double(),
             labels=torch.from_numpy(examples.labels),
-            weights=_weights(examples),
+            weights=torch.from_numpy(examples.weights),
             n_classes=len(examples.classes),
             background=choice.background,
             input_factor=factor,
@@ -364,7 +370,7 @@ class _Ending(NamedTuple):
         )
         if isinstance(kernel, PositiveKernel):
             support = kernel.summarised(support)
-        reader = NeighbourReader(kernel, support, self.prior, choice.novelty)
+        reader = NeighbourReader(kernel, support, self.prior, choice.novelty, choice.pool)
         _warn_if_isolated(reader)
         return Fitted(
             classes=examples.classes,
@@ -378,10 +384,6 @@ class _Ending(NamedTuple):
     @property
     def _phase(self) -> Phase:
         return announced(self.objective.shards) if self.options.verbose else silent
-
-
-def _weights(examples: Examples) -> Tensor:
-    return torch.from_numpy(examples.class_weight[examples.labels])
 
 
 def _warn_if_isolated(reader: NeighbourReader) -> None:

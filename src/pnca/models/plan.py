@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from numbers import Integral, Real
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -36,25 +34,17 @@ from pnca.maths.stein import (
 )
 from pnca.models.fitted import Fitted
 from pnca.models.kernels import ExactKernel, Kernel, OrthogonalKernel, PositiveKernel
+from pnca.models.options import Options, whole_numbers
 from pnca.models.selection import BACKGROUND, MANY_ROWS, Choice
 from pnca.networks import MLP, ParticleNetwork, StackedModule
-from pnca.training.augmentation import Augmentation, ImageShape
 from pnca.training.loop import Schedule, Trained, Wrapper
 from pnca.training.objective import Objective
 from pnca.training.sampling import Examples, FoldModels, assign_folds, spread_rows
 
-#: Epochs, up to as many examples as make a full batch.
-_EPOCHS, _FULL_BATCH = 300, 500
-#: Beyond, batches of about this size, and one and a half times as many steps, but not too few epochs.
-_MINIBATCH, _LEAST_EPOCHS = 250, 20
-#: The same with positive features, which are for tens of thousands of examples: 1,200 steps for 60,000.
-_LEAST_EPOCHS_OF_MANY = 5
 #: When one way of scaling is clearly better than another.
 _CLEARLY_LESS = 0.95
 #: Particles of a fold model, as a share of the full model's: enough to choose by, at half the cost.
 _SHARE_IN_FOLDS = 0.5
-#: How much more images are changed for every other particle; out of fold these, the others or all are chosen.
-MORE_AUGMENTATION = 1.5
 #: Rows that are enough to measure the width of the data.
 _MANY_POINTS = 2000
 #: Rows, and numbers in them, that are enough to find the plane of novelty; but not so few that none can be
@@ -62,137 +52,6 @@ _MANY_POINTS = 2000
 _PLANE_ROWS, _PLANE_NUMBERS, _FEWEST_ROWS = 1000, 2**24, 20
 #: Folds of novelty where the model has none.
 _NOVELTY_FOLDS = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Parameters of any of the classifiers; one that a classifier lacks has the value here."""
-
-    n_particles: int = 1
-    n_components: int = 10
-    bandwidth: float = 1.0
-    kernel: str = "exact"
-    expectation: str = "cross"
-    input_weight: float | str = 0.0
-    novelty: bool = False
-    background: float | str = 0.0
-    n_feature_blocks: int = 10
-    update: str = "independent"
-    prior_precision: float = 1.0
-    n_folds: int | None = None
-    scaling: str | None = None
-    hidden_layer_sizes: Any = ()
-    module: Any = None
-    max_epochs: int | str = 100
-    learning_rate: float = 1e-3
-    solver: str = "nadam"
-    dropout: float | str = 0.0
-    augmentation: float | str = 0.0
-    image_shape: Any = None
-    batch_size: int | str | None = None
-    class_weight: Any = None
-    device: str = "auto"
-    random_state: Any = field(default=None, repr=False)  # it does not decide which operations a step has
-    verbose: bool | int = False
-
-    @classmethod
-    def of(cls, estimator: object) -> Options:
-        """Read an estimator's attributes: a subclass may have more parameters, or fewer, than its base."""
-        known = (field for field in fields(cls) if hasattr(estimator, field.name))
-        return cls(**{f.name: _own_number(f.name, getattr(estimator, f.name), str(f.type)) for f in known})
-
-    @property
-    def has_positive_features(self) -> bool:
-        """Whether the kernel is approximated class by class."""
-        return self.kernel == "positive"
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether each particle is a member that predicts on its own."""
-        return self.expectation == "shared"
-
-    @property
-    def given_background(self) -> float | None:
-        """The background mass; None if it is to be chosen."""
-        return None if self.background == "auto" else float(self.background)
-
-    @property
-    def given_input_weight(self) -> float | None:
-        """Weight of the distance between inputs; None if it follows from them."""
-        if self.has_positive_features:
-            return 0.0
-        return None if self.input_weight == "auto" else float(self.input_weight)
-
-    def n_epochs(self, n: int) -> int:
-        """Passes over n training examples."""
-        if self.max_epochs != "auto":
-            return int(self.max_epochs)
-        least = _LEAST_EPOCHS_OF_MANY if self.has_positive_features else _LEAST_EPOCHS
-        return _EPOCHS if n <= _FULL_BATCH else max(3 * _EPOCHS * _MINIBATCH // (2 * n), least)
-
-    def n_per_batch(self, n: int, n_classes: int) -> int | None:
-        """Examples per step; None takes all n."""
-        if self.batch_size != "auto":
-            return None if self.batch_size is None else int(self.batch_size)
-        return None if n <= _FULL_BATCH else max(_MINIBATCH, 10 * n_classes)
-
-    def takes_images(self, input_shape: tuple[int, ...]) -> bool:
-        """Whether the built-in layers are given images."""
-        return self.module is None and (self.image_shape is not None or len(input_shape) > 1)
-
-    def dropout_rate(self, input_shape: tuple[int, ...]) -> float:
-        """Share of the inputs that are set to zero."""
-        if self.dropout != "auto":
-            return float(self.dropout)
-        if self.module is not None:
-            return 0.0
-        # Many columns repeat each other, and few can be missed.
-        n_columns = math.prod(input_shape)
-        return 0.2 if self.takes_images(input_shape) else 0.5 * n_columns / (n_columns + 50)
-
-    def strengths(self, input_shape: tuple[int, ...]) -> tuple[float, ...]:
-        """Strength of the augmentation for each kind of particles; one if all have the same."""
-        if self.augmentation != "auto":
-            return (float(self.augmentation),)
-        strength = float(self.takes_images(input_shape))
-        # Each particle must predict on its own, folds tell the kinds apart, and one kind alone must still be
-        # particles that can disagree.
-        can_be_halved = self.n_particles >= 4 and self.n_particles % 2 == 0
-        has_kinds = self.is_shared and self.n_folds is not None and can_be_halved and strength
-        return (strength, MORE_AUGMENTATION * strength) if has_kinds else (strength,)
-
-    def image(self, input_shape: tuple[int, ...]) -> ImageShape:
-        """How inputs form images; an error if they do not."""
-        if self.image_shape is not None:
-            return ImageShape.of(tuple(_whole_numbers("image_shape", self.image_shape)))
-        if len(input_shape) > 1:
-            return ImageShape.of(input_shape)
-        raise InvalidInputError(
-            "augmentation is for images, and X has rows of numbers: pass image_shape=(height, width), or X "
-            "of shape (n, height, width)."
-        )
-
-    def augmenter(self, input_shape: tuple[int, ...]) -> Augmentation | None:
-        """What changes training images at random, if anything does."""
-        strengths = self.strengths(input_shape)
-        return Augmentation(image=self.image(input_shape), strengths=strengths) if any(strengths) else None
-
-
-def _own_number(name: str, value: Any, kind: str) -> Any:  # noqa: ANN401
-    """A number as Python's own int or float: numpy's overflow, and torch takes no True for a one."""
-    own: Any = int if kind.startswith("int") else float if kind.startswith("float") else None
-    try:
-        return value if own is None or not isinstance(value, Real) else own(value)
-    except OverflowError as error:
-        raise InvalidInputError(f"{name} is too large for a float.") from error
-
-
-def _whole_numbers(name: str, values: Any) -> list[int]:  # noqa: ANN401
-    """Positive whole numbers from a sequence of them; of a set or a dict the order would mean nothing."""
-    is_sequence = isinstance(values, Sequence) or getattr(values, "ndim", 0) == 1
-    if not is_sequence or not all(isinstance(value, Integral) and int(value) >= 1 for value in values):
-        raise InvalidInputError(f"{name} must hold positive whole numbers; got {values!r}.")
-    return [int(value) for value in values]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -224,7 +83,7 @@ def make_network(
             raise InvalidInputError("dropout is for the built-in layers; put nn.Dropout into your module.")
         sample = torch.from_numpy(examples.inputs[:2])
         return StackedModule(options.module, sample=sample, n_outputs=head, seed=seed)
-    sizes = _whole_numbers("hidden_layer_sizes", options.hidden_layer_sizes)
+    sizes = whole_numbers("hidden_layer_sizes", options.hidden_layer_sizes)
     return MLP([examples.inputs.shape[1], *sizes, n_outputs], dropout=rate)
 
 
@@ -235,7 +94,7 @@ def make_schedule(
     shapes = examples.inputs.shape, device, examples.groups is None, n_particles
     key = (repr(options), examples.input_shape, len(examples.classes), *shapes)
     return Schedule(
-        max_epochs=options.n_epochs(len(examples.labels)),
+        max_epochs=options.n_epochs(len(examples.labels), math.prod(examples.input_shape)),
         learning_rate=options.learning_rate,
         solver=options.solver,
         graph_key=key if isinstance(network, MLP) else None,  # a user's module may wait for a value
@@ -296,15 +155,19 @@ def make_novelty(
     """Novelty, measured on these or other folds, and the log residual (n,) of each scaled input, held out."""
     if not options.novelty:
         return None, None
-    inputs = torch.from_numpy(examples.inputs)
-    n_rows = min(_PLANE_ROWS, max(_FEWEST_ROWS, _PLANE_NUMBERS // math.prod(inputs.shape[1:])))
-    rows = spread_rows(len(inputs), n_rows)
+    inputs, rows = torch.from_numpy(examples.inputs), rows_of_spread(examples)
     if folds is None:
         folds = assign_folds(examples.labels, _NOVELTY_FOLDS, np.random.RandomState(0), examples.groups)
     of_rows = torch.from_numpy(folds)[rows]
     if len(set(of_rows.tolist())) < 2:  # one group may have almost all
         of_rows = torch.arange(len(rows)) % _NOVELTY_FOLDS
     return Novelty.fit(inputs, rows, of_rows)
+
+
+def rows_of_spread(examples: Examples) -> Tensor:
+    """Rows that are enough to see in which directions inputs spread."""
+    n_columns = math.prod(examples.inputs.shape[1:])
+    return spread_rows(len(examples.labels), min(_PLANE_ROWS, max(_FEWEST_ROWS, _PLANE_NUMBERS // n_columns)))
 
 
 def make_fold_models(options: Options, examples: Examples, generator: torch.Generator) -> FoldModels:

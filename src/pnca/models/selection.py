@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from pnca.maths.neighbours import LOG_ZERO, class_log_masses, log_class_probabil
 from pnca.models.kernels import Kernel, PositiveKernel
 from pnca.training.loop import Phase, silent
 from pnca.training.sampling import FoldModels, spread_rows
+
+if TYPE_CHECKING:
+    from pnca.models.pool import Pool
 
 #: The background mass where none is given.
 BACKGROUND = 0.03
@@ -100,13 +103,18 @@ class Choice(NamedTuple):
     novelty: Novelty | None
     out_of_fold: OutOfFold | None  # None without folds
     folds: NDArray[np.int64] | None = None  # (n,)
+    pool: Pool | None = None  # None: the neighbours alone
 
     def at(self, rows: NDArray[np.intp]) -> Choice:
         """The same with what is said of the examples in another order (n,)."""
         if self.out_of_fold is None or self.folds is None:
             return self
         proba, evidence, loss = self.out_of_fold
-        return self._replace(out_of_fold=OutOfFold(proba[rows], evidence[rows], loss), folds=self.folds[rows])
+        return self._replace(
+            out_of_fold=OutOfFold(proba[rows], evidence[rows], loss),
+            folds=self.folds[rows],
+            pool=None if self.pool is None else self.pool.at(rows),
+        )
 
     def attributes(self) -> dict[str, Any]:
         """What was chosen, and what fold models say of the training examples, by the names of estimators."""

@@ -13,8 +13,8 @@ from torch import Tensor
 from pnca.maths.likelihood import cross_entropy_and_probabilities
 from pnca.maths.stein import Mixing
 from pnca.models.fitted import Fitted, SoftmaxReader, resolve_device
+from pnca.models.options import Options
 from pnca.models.plan import (
-    Options,
     Plan,
     make_network,
     make_schedule,

@@ -169,8 +169,11 @@ def drop(inputs: Tensor, rate: float, generator: torch.Generator | None = None) 
     n = inputs.numel()
     words = torch.empty(-(-n // 8), dtype=torch.int64, device=inputs.device)
     words.random_(-(2**63), None, generator=generator)
-    kept = words.view(torch.uint8)[:n].view(inputs.shape) >= level
-    return inputs * kept * (256 / (256 - level))
+    # Ones and zeros as floats at once, and one product: a mask of bools would be converted twice as slowly.
+    kept = torch.empty(inputs.shape, dtype=inputs.dtype, device=inputs.device)
+    torch.ge(words.view(torch.uint8)[:n].view(inputs.shape), level, out=kept)
+    distinct = inputs[:1] if inputs.stride(0) == 0 else inputs  # expanded, where all particles have the same
+    return kept.mul_(distinct * (256 / (256 - level)))
 
 
 def unflatten(particles: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:

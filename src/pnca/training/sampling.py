@@ -35,6 +35,12 @@ class Examples(NamedTuple):
         return 0 if self.groups is None else int(self.groups.max()) + 1
 
     @property
+    def weights(self) -> NDArray[np.float64]:
+        """Weight of each example: (n,), mean one."""
+        of_examples: NDArray[np.float64] = self.class_weight[self.labels]
+        return of_examples
+
+    @property
     def place(self) -> NDArray[np.intp]:
         """Where the example of each row that came in is now: (n,)."""
         n = len(self.labels)
@@ -61,8 +67,7 @@ class Examples(NamedTuple):
     def on(self, device: torch.device) -> dict[str, Tensor]:
         """Inputs (n, ...), labels (n,) and weights (n,) on a device."""
         inputs, labels = (torch.from_numpy(part).to(device) for part in (self.inputs, self.labels))
-        weights = torch.from_numpy(self.class_weight[self.labels]).to(inputs)
-        return {"inputs": inputs, "labels": labels, "weights": weights}
+        return {"inputs": inputs, "labels": labels, "weights": torch.from_numpy(self.weights).to(inputs)}
 
 
 def shuffled_batches(n_samples: int, batch_size: int | None, rng: np.random.RandomState) -> list[Indices]:

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from pnca.estimators._compat import Interval
 from pnca.maths.neighbours import log_mean
+from pnca.maths.pool import Answers
 from pnca.maths.uncertainty import split_entropy
 from pnca_studies.rivals.networks import Augment, NetworkBaseline, multilayer
 
@@ -73,7 +74,7 @@ class MCDropoutClassifier(NetworkBaseline):
     def _answer(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         generator = torch.Generator().manual_seed(self.mask_seed_)
         passes = torch.stack([self._thinned(inputs, generator) for _ in range(self.n_passes)])  # (T, n, c)
-        return log_mean(passes).log_softmax(dim=1), -split_entropy(passes).epistemic
+        return log_mean(passes).log_softmax(dim=1), -split_entropy(Answers(passes)).epistemic
 
     def _thinned(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
         """Return log-probabilities (n, c) of the next thinned network, without computing what it drops."""

@@ -15,7 +15,7 @@ from models import options_of
 from pnca.estimators import PNCAClassifier, paper_settings
 from pnca.exceptions import InvalidInputError
 from pnca.maths import inputs, kernels
-from pnca.models import neighbours, plan, selection
+from pnca.models import neighbours, options, plan, selection
 from pnca.training import augmentation
 from pnca_studies.experiments.choices import load_questions
 from pnca_studies.reports.method import write_method
@@ -236,8 +236,8 @@ def ends(candidates):
 
 SPREADS = (selection._BANDWIDTH_SPREAD, selection._BACKGROUND_SPREAD, selection._EPOCH_SPREAD)
 CHANGES = (augmentation.SHIFT, augmentation.ROTATION, augmentation.RESIZE)
-FULL = (plan._FULL_BATCH, plan._EPOCHS)
-BATCHES = (plan._MINIBATCH, plan._LEAST_EPOCHS)
+FULL = (options._FULL_BATCH, options._EPOCHS)
+BATCHES = (options._MINIBATCH, options._LEAST_EPOCHS)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ BATCHES = (plan._MINIBATCH, plan._LEAST_EPOCHS)
         (SPREADS, (0.35, 1, 2), r"with $\sigma_v$ = .35, 1 and 2"),
         ((inputs.SHARE, inputs._HIGH), (0.97, 0.95), "97 % of their variance"),
         ((inputs.FAMILIAR, inputs.NOVEL), (1, 1 + 2.5), r"\frac{t(x) - 1}{2.5}"),
-        (plan.MORE_AUGMENTATION, 1.5, "moved one and a half times as far"),
+        (options.MORE_AUGMENTATION, 1.5, "moved one and a half times as far"),
         (plan._SHARE_IN_FOLDS, 1 / 2, "⌈m/2⌉ particles do not see that fold"),
         ((kernels.INPUT_DECAY, kernels.FEW_COLUMNS), (8, 25), r"\frac{8 D}{D + 25}"),
         (FULL, (500, 300), "Up to 500 examples make one batch and get 300 epochs"),

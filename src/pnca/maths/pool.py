@@ -1,0 +1,84 @@
+"""Several answers to one question, averaged: the weights of the average are learnt out of fold."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pnca.maths.neighbours import log_mean
+
+#: Rounds of expectation and maximisation: enough for four digits.
+_ROUNDS = 300
+
+
+class Answers(NamedTuple):
+    """What each of k members says of n inputs, and what it counts for."""
+
+    logs: Tensor  # (k, n, c), log class probabilities
+    log_weights: Tensor | None = None  # (k, n); None: all count alike
+
+    def mean(self) -> Tensor:
+        r"""Log of the averaged probabilities (n, c): :math:`\log \sum_k w_k p_k`.
+
+        >>> halves = torch.tensor([[0.5], [0.5]]).log()
+        >>> Answers(torch.tensor([[[0.2, 0.8]], [[0.6, 0.4]]]).log(), halves).mean().exp()
+        tensor([[0.4000, 0.6000]])
+        """
+        if self.log_weights is None:
+            return log_mean(self.logs)
+        return (self.logs + self.log_weights[..., None]).logsumexp(dim=0)
+
+
+def pool_weights(likelihoods: Tensor, examples: Tensor, concentration: float) -> Tensor:
+    r"""Weights (k,) of k answers under which held-out examples are most probable, shrunk towards equal ones.
+
+    .. math:: \hat w = \arg\max_w \; \sum_i \omega_i \log \sum_k w_k \, p_k(y_i \mid x_i)
+              + \gamma \sum_k \log w_k, \qquad \sum_k w_k = 1
+
+    from the likelihood (k, n) that each answer gives to the labels of examples of weight :math:`\omega` (n,).
+    The second term is a Dirichlet prior, as if each answer had been right :math:`\gamma` times where all
+    others were wrong. There is one optimum, and each step of expectation and maximisation comes nearer to it.
+
+    >>> pool_weights(torch.tensor([[0.9, 0.9], [0.1, 0.1]]), torch.ones(2), concentration=1.0)
+    tensor([0.7303, 0.2697])
+    """
+    weights = torch.full_like(likelihoods[:, 0], 1 / len(likelihoods))
+    for _ in range(_ROUNDS):
+        joint = weights[:, None] * likelihoods
+        responsible = joint / joint.sum(dim=0).clamp_min(torch.finfo(joint.dtype).tiny)
+        counts = responsible @ examples + concentration
+        weights = counts / counts.sum()
+    return weights
+
+
+def pooled(answers: Tensor, weights: Tensor, log_prior: Tensor, log_say: Tensor | None) -> Answers:
+    r"""Pool k answers (k, n, c) with weights (k,), of which little is left where an input is unfamiliar.
+
+    .. math:: p(c \mid x) = g(x) \sum_k w_k \, p_k(c \mid x) + (1 - g(x)) \, \pi_c
+
+    with the log of the say :math:`g` (n,), one everywhere if None, and the log prior (c,) of the class shares
+    :math:`\pi`. The shares are one more member, the last.
+
+    >>> sure, even = torch.tensor([[[0.9, 0.1]]]).log(), torch.tensor([0.5, 0.5]).log()
+    >>> pooled(sure, torch.ones(1), even, torch.tensor([0.25]).log()).mean().exp()
+    tensor([[0.6000, 0.4000]])
+    """
+    log_weights = weights.to(answers).log()[:, None].expand(answers.shape[:2])
+    if log_say is None:
+        return Answers(answers, log_weights)
+    of_nobody = torch.log(-torch.expm1(log_say.clamp_max(0)))
+    of_shares = log_prior.to(answers).expand(1, *answers.shape[1:])
+    log_weights = torch.cat([log_weights + log_say, of_nobody[None]])
+    return Answers(torch.cat([answers, of_shares]), log_weights)
+
+
+def tempered(log_probabilities: Tensor, temperature: float) -> Tensor:
+    r"""Log-probabilities (..., c) divided by a temperature and normalised: :math:`p_c^{1/T}`, up to a factor.
+
+    >>> tempered(torch.tensor([0.8, 0.2]).log(), 0.5).exp()
+    tensor([0.9412, 0.0588])
+    """
+    if not math.isfinite(temperature) or temperature <= 0:
+        raise ValueError(f"The temperature is {temperature}.")
+    return (log_probabilities / temperature).log_softmax(dim=-1)
