@@ -78,7 +78,12 @@ def measure_paper_pnca(n: int, repeats: int, device: str, *, epochs: int) -> lis
 def measure_folds(n: int, repeats: int, device: str, *, epochs: int | str = "auto") -> list[Record]:
     """Time the default fit, all fold models in one program, against its fold models fitted one by one."""
     X, y = make_inputs(n)
-    settings: dict[str, Any] = {"max_epochs": epochs, "device": device, "random_state": 0}
+    settings: dict[str, Any] = {
+        "experts": (),
+        "max_epochs": epochs,
+        "device": device,
+        "random_state": 0,
+    }
     folds = np.arange(n) // 10 % 5  # of each class alike
 
     def one_by_one() -> None:
@@ -91,7 +96,7 @@ def measure_folds(n: int, repeats: int, device: str, *, epochs: int | str = "aut
     taken = interleaved(tasks, repeats, warm_up=_warm_up(repeats), device=device)
     return [
         Record(
-            name="PNCAClassifier(): ten particles and five folds of five in one program",
+            name="PNCAClassifier(experts=()): ten particles and five folds of five in one program",
             n=n,
             m=35,
             d=10,

@@ -35,6 +35,7 @@ INSIDE = {
     "capture": "pnca.training.graphs.CudaGraphs.capture",
     "captured step": "pnca.training.graphs.CapturedStep",
     "selection": "pnca.models.neighbours.choose",
+    "experts": "pnca.models.neighbours.with_pool",
     "gather": "pnca.training.shards.ProcessShards.stack",
     "sum": "pnca.training.shards.ProcessShards.sum_",
 }

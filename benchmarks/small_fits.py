@@ -121,20 +121,20 @@ def train_one(
 def measure_default(
     n: int, repeats: int, device: str, *, as_images: bool, epochs: int | str = "auto"
 ) -> list[Record]:
-    """Time ``PNCAClassifier()`` beside the same without folds, and the selection within it.
+    """Time the neighbours alone beside the same without folds, and the selection within it.
 
     Images are 28 x 28 and moved about in training; rows are not.
     """
     X, y = make_inputs(n)
     X = X.reshape(n, 28, 28) if as_images else X
-    settings = {"max_epochs": epochs, "device": device, "random_state": 0}
+    settings = {"experts": (), "max_epochs": epochs, "device": device, "random_state": 0}
     tasks = {
         "with": lambda: pnca.PNCAClassifier(**settings).fit(X, y),
         "without": lambda: pnca.PNCAClassifier(**settings, n_folds=None).fit(X, y),
     }
     with clocked("selection", device) as selecting:
         taken = interleaved(tasks, repeats, warm_up=int(repeats > 1), device=device)
-    name = f"PNCAClassifier(), {'images of 28 x 28' if as_images else 'rows of 784'}"
+    name = f"PNCAClassifier(experts=()), {'images of 28 x 28' if as_images else 'rows of 784'}"
     common: dict[str, Any] = {"n": n, "m": 10, "d": 10, "c": 10, "device": device}
     whole = Record(
         name=f"{name}: fit",

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from pnca import BNNClassifier, DNNClassifier, EnsembleClassifier, NCAClassifier, PNCAClassifier
-from pnca.estimators.base import check_examples
+from pnca.estimators.checks import check_examples
 from pnca.models import neighbours, plan
 from pnca.models.options import Options
 from pnca.training import sampling

@@ -17,6 +17,7 @@ LEVELS = {
     "pnca": {
         "exceptions": 0,
         "files": 1,
+        "columns": 1,
         "maths": 2,
         "accelerated": 3,
         "calibration": 3,

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import cpu_masses
+import default_fits
 import gpu_masses
 import gpu_small
 import growth
@@ -48,6 +49,14 @@ def run(script, tmp_path, *arguments):
     path = tmp_path / "results.json"
     script.main(["--tiny", "--out", str(path), *arguments])
     return read_results(path)
+
+
+def test_default_fits__are_beside_a_forest_and_name_their_phases(tmp_path):
+    records = run(default_fits, tmp_path).records
+    assert records[0].name == "PNCAClassifier(), 4 columns: fit"
+    assert [reference.name for reference in records[0].alternatives] == [default_fits.FOREST]
+    assert records[0].speedup() > 0
+    assert sum(record.seconds for record in records[1:]) < 1.1 * records[0].seconds
 
 
 def test_small_fits__has_floors_with_and_without_kappa(tmp_path):

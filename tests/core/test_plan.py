@@ -90,9 +90,14 @@ def test_options__networks_and_steps_are_small_beside_experts_unless_they_are_gi
 
 
 @pytest.mark.parametrize(
-    ("n", "n_columns", "epochs"),
-    [(100, 100, 50), (100, 101, 100), (277, 2048, 52), (400, 2048, 50), (5000, 20, 22), (5000, 200, 22)],
+    ("n_columns", "sizes"), [(100, (100,)), (101, (200, 200)), (1000, (200, 200)), (1001, (100,))]
 )
+def test_options__networks_beside_experts_are_larger_with_many_columns(n_columns, sizes):
+    given = Options.of(PNCAClassifier())
+    assert given.settled((n_columns,)).hidden_layer_sizes == sizes
+
+
+@pytest.mark.parametrize(("n", "n_columns", "epochs"), [(100, 100, 50), (100, 101, 60), (5000, 20, 22)])
 def test_options__of_the_epochs_beside_experts_there_are_few(n, n_columns, epochs):
     assert options(experts="auto").n_epochs(n, n_columns) == epochs
     assert options(experts="auto", max_epochs=7).n_epochs(n, n_columns) == 7

@@ -32,7 +32,7 @@ def with_value(value):
     [
         (X, np.zeros(20), "at least 2 classes; all 20 belong to one class"),
         (X[:2], Y[:2], "at least 3 examples; got n_samples=2"),
-        (with_value(np.nan), Y, "contains NaN"),
+        (np.where(np.arange(64).reshape(8, 8) == 9, np.nan, np.zeros((20, 8, 8))), Y, "contains NaN"),
         (with_value(np.inf), Y, "contains infinity"),
         (with_value(1e300), Y, "too large for dtype"),
         (X, Y[:7], "inconsistent numbers of samples"),

@@ -89,12 +89,14 @@ def test_groups__that_are_missing_are_refused(groups):
 
 @one_of_each_kind
 @pytest.mark.parametrize("missing", [False, True])
-def test_fit__dates_are_no_numbers(name, missing):
+def test_fit__dates_in_arrays_are_no_numbers(name, missing):
     days = np.array(["2026-01-01"] * 20, dtype="datetime64[D]")
     days[0] = np.datetime64("NaT", "D") if missing else days[0]
-    for inputs in (days[:, None], pd.DataFrame({"day": days.astype("datetime64[s]"), "x": X[:, 0]})):
-        with pytest.raises(InvalidInputError, match="X holds dates or durations"):
-            make(name, max_epochs=1).fit(inputs, Y)
+    with pytest.raises(InvalidInputError, match="X holds dates or durations"):
+        make(name, max_epochs=1).fit(days[:, None], Y)
+    # Of a table they are days.
+    table = pd.DataFrame({"day": days.astype("datetime64[s]"), "x": X[:, 0]})
+    assert make(name, max_epochs=1).fit(table, Y).columns_[0].kind == "date"
 
 
 @one_of_each_kind

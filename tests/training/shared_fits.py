@@ -129,7 +129,7 @@ def errors(rank):
     X, y = examples()
     other_X = X + (rank == 1)
     other_y = np.roll(y, rank)
-    unusable = np.where(rank == 1, np.nan, X).astype(np.float32)
+    unusable = np.where(rank == 1, np.inf, X).astype(np.float32)
     return {
         "X": error_of(lambda: make("NCA", max_epochs=2).fit(other_X, y)),
         "rows": error_of(lambda: make("NCA", max_epochs=2).fit(X[rank:], y[rank:])),
@@ -137,7 +137,7 @@ def errors(rank):
         "bandwidth": error_of(lambda: make("NCA", max_epochs=2, bandwidth=1.0 + rank).fit(X, y)),
         "random_state": error_of(lambda: make("NCA", max_epochs=2, random_state=rank).fit(X, y)),
         "model": error_of(lambda: make(["NCA", "DNN"][rank % 2], max_epochs=2).fit(X, y)),
-        "NaN": str(first_error(lambda: make("NCA", max_epochs=2).fit(unusable, y))),
+        "infinity": str(first_error(lambda: make("NCA", max_epochs=2).fit(unusable, y))),
         "none": error_of(lambda: make("NCA", max_epochs=2).fit(X, y)),
     }
 

@@ -151,8 +151,8 @@ def test_shared_fit__of_different_things_is_the_same_error_everywhere(processes,
 
 def test_shared_fit__that_one_process_cannot_begin_is_an_error_everywhere(processes):
     for report in processes.reports:
-        assert "contains NaN" in report["errors"]["NaN"]
-        assert ("Process 1 could not" in report["errors"]["NaN"]) == (report["rank"] != 1)
+        assert "contains infinity" in report["errors"]["infinity"]
+        assert ("Process 1 could not" in report["errors"]["infinity"]) == (report["rank"] != 1)
         assert report["errors"]["none"] == "no error"
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,25 +12,18 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
+from sklearn.utils.validation import check_is_fitted
 
 from pnca.estimators._compat import Interval, StrOptions, fit_context
+from pnca.estimators.checks import Inputs, check_examples, check_inputs
 from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import Fitted, FloatArray, attributes_of
 from pnca.models.options import Options
-from pnca.models.plan import Plan, scaled
+from pnca.models.plan import Plan
 from pnca.models.selection import Choice
 from pnca.training.loop import Run, Trained, surroundings
 from pnca.training.sampling import (
     Examples,
-    as_numpy,
-    class_weights,
-    holds_dates,
-    numbered_groups,
-    refuse_merged_labels,
-    warn_of_merged_integers,
 )
 
 if TYPE_CHECKING:
@@ -39,10 +32,6 @@ if TYPE_CHECKING:
     from pnca.training.shards import ProcessShards
 
 _INTERRUPTED = "The fit after {n} of {of.max_epochs} epochs is kept, with nothing chosen out of fold."
-#: Numbers in X up to which the examples are brought into an order of their own; more are left where they are.
-_MOST_SORTED = 2**28
-#: Inputs (n, ...) in float32 or float64.
-Inputs = NDArray[np.floating[Any]]
 
 
 class Uncertainty(NamedTuple):
@@ -109,7 +98,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         Parameters
         ----------
         X : array-like of shape (n, n_features), or (n, ...) if ``module`` is given
-            Inputs, finite.
+            Inputs: numbers, NaN where one is missing, or a pandas table as it comes.
         y : array-like of shape (n,)
             Labels of any type scikit-learn accepts; at least two classes.
 
@@ -155,7 +144,8 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def _end(self, plan: Plan, trained: Trained, options: Options) -> None:
         """Choose and finish; quickly if the training was interrupted."""
         choice = plan.choose(trained)
-        self._publish(plan.finish(trained, choice), plan, trained, choice, options)
+        fitted = replace(plan.finish(trained, choice), columns=plan.examples.columns)
+        self._publish(fitted, plan, trained, choice, options)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predict the most probable class.
@@ -229,6 +219,11 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         inputs = self._check_inputs(X)
         return Uncertainty(*self.fitted_.entropy(inputs, self.device))
 
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "fitted_")
 
@@ -274,71 +269,12 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
     def _check_inputs(self, X: ArrayLike) -> Inputs:
         """Validate X for prediction."""
         check_is_fitted(self)
-        self._check_shape(tuple(getattr(X, "shape", ()))[1:])  # first: scikit-learn would speak of columns
-        inputs = _validate(self, X, reset=False)
-        self._check_shape(inputs.shape[1:])
-        return _rows(inputs, is_flat=self.fitted_.network.takes_rows)
-
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
-        # Of tables scikit-learn does it.
-        if shape and max(len(shape), len(self.input_shape_)) > 1 and shape != self.input_shape_:
-            raise InvalidInputError(
-                f"X has inputs of shape {shape}, but {type(self).__name__} was fitted on inputs of shape "
-                f"{self.input_shape_}."
-            )
+        return check_inputs(self, self.fitted_, X)
 
 
 def keep_parameters(estimator: BaseEstimator, arguments: Mapping[str, Any]) -> None:
     """Keep a constructor's arguments, its ``locals()``, as they are: scikit-learn asks for no more."""
     vars(estimator).update({name: value for name, value in arguments.items() if name != "self"})
-
-
-def check_examples(
-    estimator: ParticleClassifier, options: Options, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None
-) -> Examples:
-    """Validate X (n, ...), labels y (n,) and groups (n,); every complaint about them is made here.
-
-    scikit-learn notes the columns of X on the estimator.
-    """
-    refuse_merged_labels(y)
-    inputs, targets = _validate(estimator, X, y, reset=True)
-    check_classification_targets(targets)
-    if targets.dtype.kind == "f" and np.abs(targets).max() >= 2 / np.finfo(targets.dtype).eps:
-        raise InvalidInputError(
-            "y holds floats so large that they cannot be told from the next: make labels integers of one "
-            "type, or strings."
-        )
-    n, shape = len(inputs), inputs.shape[1:]
-    options = options.settled(shape)
-    if n < 3:
-        raise InvalidInputError(f"fit needs at least 3 examples; got n_samples={n}.")
-    classes, labels = np.unique(targets, return_inverse=True)
-    if len(classes) < 2:
-        raise InvalidInputError(
-            f"fit needs examples of at least 2 classes; all {n} belong to one class, {classes.tolist()[0]!r}."
-        )
-    if 0 in shape:
-        raise InvalidInputError(f"X has inputs of shape {shape}, which hold no numbers.")
-    if options.image_shape is not None and options.image(shape).n_numbers != math.prod(shape):
-        raise InvalidInputError(
-            f"image_shape={tuple(options.image_shape)} has {options.image(shape).n_numbers} numbers, but the "
-            f"inputs have {math.prod(shape)}."
-        )
-    if any(options.strengths(shape)) or (len(shape) > 1 and options.module is None):
-        options.image(shape)  # an input that is no image is refused here
-    weights = class_weights(options.class_weight, classes, targets)
-    examples = Examples(
-        inputs=_rows(inputs, is_flat=options.module is None),
-        labels=labels.astype(np.int64),
-        classes=classes,
-        # Weights are relative: with a mean of one, learning_rate and background keep their meaning.
-        class_weight=weights * n / weights[labels].sum(),
-        input_shape=shape,
-        groups=None if groups is None else numbered_groups(groups, n),
-    )
-    if inputs.size <= _MOST_SORTED:
-        examples = examples.in_own_order()
-    return scaled(options, examples)
 
 
 def _identity(model: str, options: Options, plan: Plan) -> Mapping[str, str]:
@@ -356,37 +292,3 @@ def _identity(model: str, options: Options, plan: Plan) -> Mapping[str, str]:
         module=getattr(plan.network, "template", None),
         random_state=plan.particles,  # which it decides; errors name the parameter
     )
-
-
-def _validate(estimator: ParticleClassifier, *arrays: ArrayLike, reset: bool) -> Any:  # noqa: ANN401
-    """Let scikit-learn check X (and y); a torch tensor may be on any device.
-
-    X becomes float64, or float32 where that holds all its numbers.
-    """
-    here = tuple(as_numpy(a) if isinstance(a, Tensor) else a for a in arrays)
-    # numpy would turn dates into numbers, and a missing date into one too.
-    is_table = getattr(here[0], "ndim", 0) == 2 and hasattr(here[0], "dtypes")
-    kinds: Any = getattr(here[0], "dtypes", ()) if is_table else [getattr(here[0], "dtype", None)]
-    if any(getattr(kind, "kind", "") in ("m", "M") for kind in kinds) or holds_dates(here[0]):
-        raise InvalidInputError("X holds dates or durations: convert them to numbers, such as days, first.")
-    if any(isinstance(array, np.ma.MaskedArray) for array in here):
-        raise InvalidInputError("Masked arrays are not taken: leave the masked examples out, or fill them.")
-    is_single = all(isinstance(kind, np.dtype) and np.can_cast(kind, np.float32) for kind in kinds)
-    dtype = np.float32 if is_single else np.float64
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):  # too large for it: the checks that follow say so
-            found = validate_data(estimator, *here, reset=reset, dtype=dtype, allow_nd=True)
-    except OverflowError as error:
-        raise InvalidInputError(f"X holds a number that is too large: {error}.") from error
-    inputs = found[0] if reset else found
-    if reset:
-        warn_of_merged_integers(here[0])
-    if inputs.size and max(inputs.max(), -inputs.min()) > np.finfo(np.float32).max:
-        raise InvalidInputError("Input X contains a value too large for dtype('float32').")
-    return found
-
-
-def _rows(inputs: Inputs, *, is_flat: bool) -> Inputs:
-    """Images as rows of numbers, unless a user's module takes them as they are."""
-    rows = inputs.reshape(len(inputs), -1) if is_flat else inputs
-    return np.require(rows, requirements=["C", "W"])  # torch warns of read-only memory

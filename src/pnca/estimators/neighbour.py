@@ -44,8 +44,8 @@ class NeighbourClassifier(ParticleClassifier):
         Parameters
         ----------
         X : array-like of shape (n, n_features), or (n, ...)
-            Inputs, finite. Images are (n, h, w), (n, h, w, channels) or (n, channels, h, w); other
-            shapes need ``module``.
+            Inputs: numbers, NaN where one is missing, or a pandas table as it comes. Images are (n, h, w),
+            (n, h, w, channels) or (n, channels, h, w); other shapes need ``module``.
         y : array-like of shape (n,)
             Labels of any type scikit-learn accepts; at least two classes.
         groups : array-like of shape (n,), optional

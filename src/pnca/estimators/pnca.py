@@ -74,20 +74,24 @@ class PNCAClassifier(NeighbourClassifier):
         to the class shares with the distance of an input from every class; without it experts may be sure of
         anything. ``"auto"`` is both for rows of numbers, and none for images, with a ``module``, with
         ``kernel="positive"`` and with ``n_folds=None``.
+    categorical_features : array-like of str, int or bool, or None
+        Columns of numbers that are codes: their names, their positions, or a truth value for each. Text,
+        truth values and dates of a pandas table are found without it.
     scaling : "auto", "columns", "common" or None
         How inputs are put on a scale. ``"columns"`` centres each column and divides it by its spread, as
         tables need; ``"common"`` divides all by one spread, as pixels and spectra need. ``"auto"`` takes
         the first if neighbours then share a class clearly more often, and never for images. None leaves
         inputs as they are, as does a ``module``.
     hidden_layer_sizes : sequence of int or "auto"
-        Widths of the hidden layers (ReLU). ``"auto"`` is one of 100 beside experts, and two of 200 without.
+        Widths of the hidden layers (ReLU). ``"auto"`` is two of 200; beside experts one of 100, but with 101
+        to 1,000 columns.
     module : nn.Module, callable or None
         Replaces the layers: a callable that builds a module, or an instance whose trainable
         layers are drawn anew. It maps (n, ...) to the latent space (n, d).
     max_epochs : int or "auto"
         Passes over the training data. ``"auto"`` is 300 for up to 500 examples and fewer for more, so that
         the number of steps stays about the same; but never fewer than 20, or 5 with ``kernel="positive"``.
-        Beside experts it is at most 50; with more than 100 columns up to 100, if they are passed in seconds.
+        Beside experts it is at most 50, or 60 with more than 100 columns.
     learning_rate : float or "auto"
         Step size. ``"auto"`` is .01 beside experts, and .003 without.
     solver : "adam" or "nadam"
@@ -129,6 +133,8 @@ class PNCAClassifier(NeighbourClassifier):
         principal subspace through ``input_mean_`` (p,) along ``input_directions_`` (k, p), plus
         ``input_noise_``; ``typical_log_residual_`` and ``log_residual_spread_`` are of held-out training
         inputs.
+    columns_ : tuple of Column
+        What each column of X was taken for; not with images or a ``module``.
     pool_weights_ : dict
         What ``"neighbours"`` and each expert count for; with experts only.
     best_epoch_ : int
@@ -188,6 +194,7 @@ class PNCAClassifier(NeighbourClassifier):
         "experts": ["array-like", StrOptions({"auto"})],
         "hidden_layer_sizes": ["array-like", StrOptions({"auto"})],
         "learning_rate": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "categorical_features": ["array-like", None],
         "scaling": [StrOptions({"auto", "columns", "common"}), None],
         "max_epochs": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
@@ -211,6 +218,7 @@ class PNCAClassifier(NeighbourClassifier):
         update: str = "independent",
         n_folds: int | None = 5,
         experts: Sequence[str] | str = "auto",
+        categorical_features: Sequence[Any] | None = None,
         scaling: str | None = "auto",
         hidden_layer_sizes: Sequence[int] | str = "auto",
         module: Any = None,  # noqa: ANN401

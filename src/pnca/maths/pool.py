@@ -64,13 +64,18 @@ def pooled(answers: Tensor, weights: Tensor, log_prior: Tensor, log_say: Tensor 
     >>> pooled(sure, torch.ones(1), even, torch.tensor([0.25]).log()).mean().exp()
     tensor([[0.6000, 0.4000]])
     """
-    log_weights = weights.to(answers).log()[:, None].expand(answers.shape[:2])
-    if log_say is None:
-        return Answers(answers, log_weights)
+    whole = Answers(answers, weights.to(answers).log()[:, None].expand(answers.shape[:2]))
+    return whole if log_say is None else heard(whole, log_say, log_prior)
+
+
+def heard(answers: Answers, log_say: Tensor, log_prior: Tensor) -> Answers:
+    """Answers of which a say (n,) is left, in logs; the log prior (c,) has the rest, as one more member."""
+    logs, log_weights = answers
+    if log_weights is None:
+        log_weights = torch.full_like(logs[..., 0], -math.log(len(logs)))
     of_nobody = torch.log(-torch.expm1(log_say.clamp_max(0)))
-    of_shares = log_prior.to(answers).expand(1, *answers.shape[1:])
-    log_weights = torch.cat([log_weights + log_say, of_nobody[None]])
-    return Answers(torch.cat([answers, of_shares]), log_weights)
+    of_shares = log_prior.to(logs).expand(1, *logs.shape[1:])
+    return Answers(torch.cat([logs, of_shares]), torch.cat([log_weights + log_say, of_nobody[None]]))
 
 
 def tempered(log_probabilities: Tensor, temperature: float) -> Tensor:

@@ -12,10 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pnca.columns import Columns
 from pnca.exceptions import InvalidInputError
 from pnca.maths.inputs import Novelty, Scaler
 from pnca.maths.neighbours import is_isolated, log_class_probabilities, log_mean, log_neighbour_shares
-from pnca.maths.pool import Answers
+from pnca.maths.pool import Answers, heard
 from pnca.maths.uncertainty import split_entropy
 from pnca.models.kernels import Kernel, Support, log_pairs_to_support
 from pnca.models.pool import Pool
@@ -63,10 +64,11 @@ def resolve_device(name: str) -> torch.device:
 class Reader(Protocol):
     """How network outputs become probabilities."""
 
-    def answers(self, outputs: Tensor, inputs: Tensor) -> Answers:
+    def answers(self, outputs: Tensor, inputs: Tensor, unseen: Tensor | None = None) -> Answers:
         """What each member says, whose mean is predicted.
 
-        ``outputs`` (m, n, d) are those of all particles for scaled inputs (n, ...).
+        ``outputs`` (m, n, d) are those of all particles for scaled inputs (n, ...), and ``unseen`` (n,) the
+        values in each that no training example had, if that is known.
         """
         ...
 
@@ -85,11 +87,12 @@ class Fitted:
     particles: Tensor  # (m, p), float32, its trained parameters
     scaler: Scaler | None  # what is done to inputs first
     reader: Any  # how outputs become probabilities: a Reader
+    columns: Columns | None = None  # how rows of a table become rows of numbers; None for images and modules
 
     def log_probabilities(self, inputs: NDArray[np.floating[Any]], device: str) -> FloatArray:
         """Log class probabilities (n, c) of inputs (n, ...), averaged over the members."""
         answers = self.reader.answers
-        mean = self.over(inputs, device, lambda z, x: answers(z, x).mean().cpu())
+        mean = self.over(inputs, device, lambda z, x, unseen: answers(z, x, unseen).mean().cpu())
         # Normalised once more in float64, so that rows sum to one whatever the network's precision.
         return mean.double().log_softmax(dim=1).numpy()
 
@@ -97,20 +100,23 @@ class Fitted:
         """Total, aleatoric and epistemic entropy (n,) of the predictions."""
         answers = self.reader.answers
 
-        def split(outputs: Tensor, chunk: Tensor) -> Tensor:
-            return torch.stack(split_entropy(answers(outputs, chunk)), dim=1)
+        def split(outputs: Tensor, chunk: Tensor, unseen: Tensor | None) -> Tensor:
+            return torch.stack(split_entropy(answers(outputs, chunk, unseen)), dim=1)
 
         return tuple(part.numpy() for part in self.over(inputs, device, split).cpu().unbind(dim=1))
 
     def log_evidence(self, inputs: NDArray[np.floating[Any]], device: str) -> FloatArray:
         """Log kernel mass (n,) of inputs, averaged over the members; of neighbour models."""
         log_masses = self.reader.log_masses
-        mean = self.over(inputs, device, lambda z, x: log_mean(log_masses(z, x).logsumexp(dim=-1)))
-        return mean.cpu().double().numpy()
+
+        def of_all(outputs: Tensor, chunk: Tensor, unseen: Tensor | None) -> Tensor:
+            return log_mean(log_masses(outputs, chunk, unseen).logsumexp(dim=-1))
+
+        return self.over(inputs, device, of_all).cpu().double().numpy()
 
     def embed(self, inputs: NDArray[np.floating[Any]], device: str) -> FloatArray:
         """Outputs (m, n, d) of all particles."""
-        chunks = [outputs for outputs, _ in self._outputs(inputs, device)]
+        chunks = [outputs for outputs, *_ in self._outputs(inputs, device)]
         return torch.cat(chunks, dim=1).cpu().double().numpy()
 
     def neighbours(
@@ -120,23 +126,36 @@ class Fitted:
         m, n_train = self.reader.support.embeddings.shape[:2]
         n_rows = max(1, PREDICTION_NUMBERS // (m * n_train))
         indices, shares = [], []
-        for outputs, chunk in self._outputs(inputs, device):
-            for z, x in zip(torch.split(outputs, n_rows, dim=1), torch.split(chunk, n_rows), strict=True):
-                largest = self.reader.log_shares(z, x).sort(dim=1, descending=True, stable=True)
+        for outputs, chunk, unseen in self._outputs(inputs, device):
+            for start in range(0, len(chunk), n_rows):
+                rows = slice(start, start + n_rows)
+                new = None if unseen is None else unseen[rows]
+                log_shares = self.reader.log_shares(outputs[:, rows], chunk[rows], new)
+                largest = log_shares.sort(dim=1, descending=True, stable=True)
                 indices.append(largest.indices[:, :k])
                 shares.append(largest.values[:, :k].exp())
         return torch.cat(indices).cpu().numpy(), torch.cat(shares).cpu().double().numpy()
 
     def over(
-        self, inputs: NDArray[np.floating[Any]], device: str, function: Callable[[Tensor, Tensor], Tensor]
+        self,
+        inputs: NDArray[np.floating[Any]],
+        device: str,
+        function: Callable[[Tensor, Tensor, Tensor | None], Tensor],
     ) -> Tensor:
-        """Apply a function of outputs and scaled inputs to all inputs, a chunk at a time."""
+        """Apply a function of outputs, scaled inputs and unseen values to all inputs, a chunk at a time."""
         return torch.cat([function(*chunk) for chunk in self._outputs(inputs, device)])
 
-    def _outputs(self, inputs: NDArray[np.floating[Any]], device: str) -> Iterator[tuple[Tensor, Tensor]]:
-        where = resolve_device(device)
+    def _outputs(
+        self, inputs: NDArray[np.floating[Any]], device: str
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+        where, unseen, start = resolve_device(device), None, 0
+        if inputs.ndim == 2 and inputs.shape[1] > math.prod(self.input_shape):  # the last column counts them
+            unseen, inputs = torch.from_numpy(inputs[:, -1].copy()), np.ascontiguousarray(inputs[:, :-1])
         numbers = self.reader.numbers_per_row(where)
-        return run_network(self.network, self.particles, inputs, where, self.scaler, numbers)
+        for outputs, chunk in run_network(self.network, self.particles, inputs, where, self.scaler, numbers):
+            own = slice(start, start + len(chunk))
+            yield outputs, chunk, None if unseen is None else unseen[own].to(chunk)
+            start = own.stop
 
 
 @torch.no_grad()
@@ -175,7 +194,7 @@ def run_network(
 class SoftmaxReader:
     """Predicts the softmax of each particle's outputs."""
 
-    def answers(self, outputs: Tensor, inputs: Tensor) -> Answers:
+    def answers(self, outputs: Tensor, inputs: Tensor, unseen: Tensor | None = None) -> Answers:
         """Log class probabilities (m, n, c) from outputs (m, n, c)."""
         return Answers(outputs.log_softmax(dim=2))
 
@@ -194,26 +213,39 @@ class NeighbourReader:
     novelty: Novelty | None  # factor of the mass by the novelty of an input
     pool: Pool | None = None  # experts that are heard beside the neighbours
 
-    def log_masses(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+    def log_masses(self, outputs: Tensor, inputs: Tensor, unseen: Tensor | None = None) -> Tensor:
         """Log mass (members, n, c) that each class gives embeddings (m, n, d) of scaled inputs (n, ...)."""
         log_masses = self.kernel.log_masses(outputs, inputs, self.support)
-        return log_masses if self.novelty is None else log_masses + self.novelty.log(inputs)[:, None]
+        if self.novelty is not None:
+            log_masses = log_masses + self.novelty.log(inputs)[:, None]
+        log_say = self._log_say(unseen)
+        return log_masses if log_say is None else log_masses + log_say[:, None]
 
-    def answers(self, outputs: Tensor, inputs: Tensor) -> Answers:
+    def answers(self, outputs: Tensor, inputs: Tensor, unseen: Tensor | None = None) -> Answers:
         """Log class probabilities of the particles (members, n, c), and of the experts."""
         log_prior = self.prior.to(outputs).log()
         log_masses = self.log_masses(outputs, inputs)
         answers = Answers(log_class_probabilities(log_masses, self.support.background, log_prior))
-        return answers if self.pool is None else self.pool.answers(answers, inputs, log_prior)
+        if self.pool is not None:
+            answers = self.pool.answers(answers, inputs, log_prior)
+        log_say = self._log_say(unseen)
+        return answers if log_say is None else heard(answers, log_say, log_prior)
 
-    def log_shares(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+    def log_shares(self, outputs: Tensor, inputs: Tensor, unseen: Tensor | None = None) -> Tensor:
         """Log share (n, n_train) of each training example in the probability of its class."""
         log_kernel = log_pairs_to_support(self.kernel, outputs, inputs, self.support)
         if self.novelty is not None:
             log_kernel = log_kernel + self.novelty.log(inputs)[:, None]
         log_weights = self.support.log_weights(outputs)
         log_shares = log_mean(log_neighbour_shares(log_kernel, self.support.background, log_weights))
-        return log_shares if self.pool is None else self.pool.log_shares(log_shares, inputs)
+        if self.pool is not None:
+            log_shares = self.pool.log_shares(log_shares, inputs)
+        log_say = self._log_say(unseen)
+        return log_shares if log_say is None else log_shares + log_say[:, None]
+
+    def _log_say(self, unseen: Tensor | None) -> Tensor | None:
+        """With novelty, each value that was never seen takes half of the say, and of the evidence."""
+        return None if unseen is None or self.novelty is None else -math.log(2) * unseen
 
     def numbers_per_row(self, device: torch.device) -> int:
         """Numbers that one query takes beside those of its embedding."""
@@ -251,6 +283,8 @@ def attributes_of(fitted: Fitted) -> dict[str, Any]:
         "network_": fitted.network,
         "particles_": fitted.particles.numpy(),
     }
+    if fitted.columns is not None:
+        found["columns_"] = fitted.columns.parts
     if (scaler := fitted.scaler) is not None:
         found |= {"input_centre_": scaler.centre.numpy(), "input_spread_": scaler.spread.numpy()}
     return found | (_of_neighbours(fitted.reader) if isinstance(fitted.reader, NeighbourReader) else {})

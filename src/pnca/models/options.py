@@ -20,13 +20,14 @@ _LEAST_EPOCHS_OF_MANY = 5
 #: How much more images are changed for every other particle; out of fold these, the others or all are chosen.
 MORE_AUGMENTATION = 1.5
 #: Experts of a pool, and the neighbours beside them: few small networks, trained in fewer and larger steps.
+#: With many columns, such as pixels, larger networks are better; with very many they take too long.
 POOLED = ("linear", "forest")
 _SMALL = {"n_particles": 8, "hidden_layer_sizes": (100,), "learning_rate": 1e-2}
+_WIDE = {**_SMALL, "hidden_layer_sizes": (200, 200)}
+_MANY_COLUMNS, _VERY_MANY_COLUMNS = 100, 1000
+_EPOCHS_IN_POOL, _EPOCHS_OF_MANY_COLUMNS = 50, 60
 #: The same where particles answer alone.
 _LARGE = {"n_particles": 10, "hidden_layer_sizes": (200, 200), "learning_rate": 3e-3}
-#: Epochs in a pool at most; with many columns more, until so many numbers have passed: seconds.
-_EPOCHS_IN_POOL, _MANY_COLUMNS = 50, 100
-_EPOCHS_OF_MANY_COLUMNS, _NUMBERS_OF_MANY_COLUMNS = 100, 30_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,7 @@ class Options:
     prior_precision: float = 1.0
     n_folds: int | None = None
     experts: Any = ()
+    categorical_features: Any = None
     scaling: str | None = None
     hidden_layer_sizes: Any = ()
     module: Any = None
@@ -70,7 +72,8 @@ class Options:
     def settled(self, input_shape: tuple[int, ...]) -> Options:
         """The same with the experts, networks and steps that inputs of this shape get if none are given."""
         experts = self._expert_names(input_shape)
-        networks: dict[str, Any] = _SMALL if experts else _LARGE
+        is_wide = _MANY_COLUMNS < math.prod(input_shape) <= _VERY_MANY_COLUMNS
+        networks: dict[str, Any] = (_WIDE if is_wide else _SMALL) if experts else _LARGE
         found = {name: value for name, value in networks.items() if getattr(self, name) == "auto"}
         return replace(self, experts=experts, **found)
 
@@ -118,8 +121,7 @@ class Options:
         most = _EPOCHS if n <= _FULL_BATCH else max(3 * _EPOCHS * _MINIBATCH // (2 * n), least)
         if not self.experts:
             return most
-        passes = _NUMBERS_OF_MANY_COLUMNS // (n * n_columns) if n_columns > _MANY_COLUMNS else 0
-        return min(most, max(_EPOCHS_IN_POOL, min(_EPOCHS_OF_MANY_COLUMNS, passes)))
+        return min(most, _EPOCHS_OF_MANY_COLUMNS if n_columns > _MANY_COLUMNS else _EPOCHS_IN_POOL)
 
     def n_per_batch(self, n: int, n_classes: int) -> int | None:
         """Examples per step; None takes all n."""

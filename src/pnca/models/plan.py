@@ -123,7 +123,8 @@ def make_scaler(options: Options, examples: Examples) -> Scaler | None:
     if options.scaling is None or options.module is not None:
         return None
     inputs, is_image = torch.from_numpy(examples.inputs).double(), options.takes_images(examples.input_shape)
-    if options.scaling == "columns":
+    is_mixed = examples.columns is not None and not examples.columns.is_plain
+    if options.scaling == "columns" or (options.scaling == "auto" and is_mixed):
         return Scaler(*column_scale(inputs))
     common = Scaler(*common_scale(inputs, same_centre=is_image))
     if options.scaling == "common" or is_image:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import compute_class_weight
 from torch import Tensor
 
+from pnca.columns import Columns
 from pnca.exceptions import InvalidInputError
 from pnca.maths.inputs import Scaler, merged_columns
 
@@ -28,6 +29,7 @@ class Examples(NamedTuple):
     groups: NDArray[np.int64] | None = None  # (n,), equal for examples that belong together
     given_rows: NDArray[np.intp] | None = None  # (n,), where each was when it came in; None: where it is
     scaler: Scaler | None = None  # what was done to the inputs
+    columns: Columns | None = None  # how they were made from a table; None for images and modules
 
     @property
     def n_groups(self) -> int:

@@ -143,10 +143,10 @@ def _baselines(device: str) -> dict[str, Contender]:
 
 
 def _variants(questions: list[Question], device: str) -> dict[str, Contender]:
-    """Return PNCA, and PNCA with one choice changed at a time."""
+    """Return PNCA without experts, and the same with one choice changed at a time."""
     changes = {name: given for question in questions for name, given in question.variants.items()}
     return {
-        name: Contender(name=name, estimator="PNCA", device=device, changes=given)
+        name: Contender(name=name, estimator="PNCA", device=device, changes={"experts": [], **given})
         for name, given in {"PNCA": {}, **changes}.items()
     }
 

@@ -39,12 +39,13 @@ from pnca_studies.reports.tables import NOTHING, check_document, mean, per_cent
 _CHOICES = """\
 ## The choices
 
-Each table has **PNCA**, which is `PNCAClassifier()`, and below it the same with one choice changed;
-`experiments/paper/choices.toml` has the arguments. All of them get the same draws of n training examples
-and the same test inputs. Numbers are means over draws. Δ is the variant minus the default, over the draws
-that both have, with its 95 % percentile bootstrap interval. **Bold**: the interval says that the variant is
-better. *Italic*: that it is worse. With ten draws the intervals are somewhat narrow, and nothing corrects
-for the number of comparisons: of so many, some are on one side of zero by chance.
+Each table has **PNCA**, which is `PNCAClassifier(experts=())`, the neighbours alone, and below it the same
+with one choice changed; `experiments/paper/choices.toml` has the arguments. All of them get the same draws
+of n training examples and the same test inputs. Numbers are means over draws. Δ is the variant minus the
+default, over the draws that both have, with its 95 % percentile bootstrap interval. **Bold**: the interval
+says that the variant is better. *Italic*: that it is worse. With ten draws the intervals are somewhat
+narrow, and nothing corrects for the number of comparisons: of so many, some are on one side of zero by
+chance.
 
 *NLL*: mean negative log-likelihood. *ECE*: expected calibration error. *OoD AUROC*: the probability that an
 out-of-distribution (OoD) input has a lower confidence, or less evidence, than a test input. *OoD above .9*:
