@@ -1,9 +1,10 @@
 """Measure what each part of the default's pool adds, what its constants matter, and what caution costs.
 
 On the 15 tuning tables with 100 rows, and on data with a class held out: neighbours, line and forest are
-fitted once, and pooled in every way that needs no new fit. The constants of the networks and of the forest
-are halved and doubled in fits of their own. Every fit is one line of a file, so that a run can be continued;
-``benchmarks/pool_report.py`` writes docs/pool.md from it.
+fitted once, and pooled in every way that needs no new fit. So are kinds of particles that were tried and left
+out. The constants of the networks, of the kernel and of the forest are halved and doubled in fits of their
+own. Every fit is one line of a file, so that a run can be continued; ``benchmarks/pool_report.py`` writes
+docs/pool.md from it.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -21,22 +23,38 @@ from numpy.typing import NDArray
 from sklearn import datasets
 from torch import Tensor
 
-from pnca import PNCAClassifier
-from pnca.maths import familiarity
+from pnca import EnsembleClassifier, PNCAClassifier
+from pnca.maths import familiarity, kernels
 from pnca.maths.familiarity import Familiarity
 from pnca.maths.pool import Answers, pool_weights, pooled
-from pnca.models import experts, pooling
+from pnca.models import experts, pooling, selection
 from pnca.models.options import Options
 from pnca.models.plan import rows_of_spread, scaled
 from pnca.training.sampling import Examples
 from tables import TUNING, draw_from
 
-#: Constants of the networks, as arguments, and of the experts, as names in their module.
-NETWORK = {"n_particles": 8, "hidden_layer_sizes": (100,), "learning_rate": 1e-2, "max_epochs": 50}
-FOREST = {"_TREES": 300, "_TREES_IN_FOLDS": 100}
+#: Constants of the networks and of the kernel, as arguments.
+NETWORK: dict[str, Any] = {
+    "n_particles": 8,
+    "hidden_layer_sizes": (100,),
+    "learning_rate": 1e-2,
+    "max_epochs": 50,
+    "n_components": 10,
+    "bandwidth": 3.0,
+    "n_folds": 5,
+}
+#: Constants that decide in a fit, by name, with the module that has them; the trees change together.
+INSIDE: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "trees": (experts, ("_TREES", "_TREES_IN_FOLDS")),
+    "INPUT_DECAY": (kernels, ("INPUT_DECAY",)),
+    "_BACKGROUND_SHARE": (selection, ("_BACKGROUND_SHARE",)),
+    "shrinkage": (selection, ("_BANDWIDTH_SPREAD", "_BACKGROUND_SPREAD", "_EPOCH_SPREAD")),
+}
 #: Constants of the pool and of the say, which need no new fit.
 POOL = {"_CONCENTRATION": pooling, "_NEAR": familiarity, "_SLOPE": familiarity, "_CURVE": familiarity}
 PARTS = ("neighbours", "linear", "forest")
+#: Kinds that were tried and left out.
+LEFT_OUT = ("deep softmax", "linear neighbours", "neighbours without the input factor")
 #: Powers of the say in the curve of caution.
 POWERS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 SURE = 0.9
@@ -53,7 +71,7 @@ class Question(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Log answers of the parts out of fold (3, n, c) and tested (3, n', c), and how far inputs lie out."""
+    """Log answers of k parts out of fold (k, n, c) and tested (k, n', c), and how far inputs lie out."""
 
     labels: Tensor
     log_prior: Tensor
@@ -66,10 +84,9 @@ class Parts(NamedTuple):
     apartness: float
 
 
-def fit_parts(question: Question, seed: int, network: dict[str, Any]) -> Parts:
-    """Fit the neighbours alone, and the experts in their folds."""
-    model = PNCAClassifier(experts=(), random_state=seed, device="cpu", **network)
-    model.fit(question.inputs, question.labels)
+def fit_parts(question: Question, seed: int, network: dict[str, Any], *, every_kind: bool = False) -> Parts:
+    """Fit the neighbours alone, the experts in their folds, and perhaps the kinds that were left out."""
+    model = neighbours(question, seed, network)
     n_classes = len(model.classes_)
     given = Examples(
         inputs=question.inputs,
@@ -84,11 +101,23 @@ def fit_parts(question: Question, seed: int, network: dict[str, Any]) -> Parts:
     folds = torch.from_numpy(model.folds_)
     found, log_distances = Familiarity.fit(inputs, labels, rows_of_spread(examples), folds)
 
+    out_of_fold = [torch.from_numpy(model.oof_proba_).log(), *(fit.log_probabilities for fit in fits)]
+    others: list[Callable[[NDArray[np.float64], Tensor], NDArray[np.float64]]] = []
+    if every_kind:
+        ensemble = make_ensemble(examples, model.folds_, seed)
+        out_of_fold.append(ensemble[0])
+        others.append(lambda rows, x: ensemble[1].predict_log_proba(x.numpy()))
+        for changes in ({"hidden_layer_sizes": ()}, {"input_weight": 0.0, "novelty": False}):
+            kind = neighbours(question, seed, {**network, **changes})
+            out_of_fold.append(torch.from_numpy(kind.oof_proba_).log())
+            others.append(lambda rows, x, kind=kind: kind.predict_log_proba(rows))
+
     def asked(rows: NDArray[np.float64]) -> tuple[Tensor, Tensor]:
         assert examples.scaler is not None
         x = examples.scaler.apply(torch.from_numpy(rows)).double()
         answers = [torch.from_numpy(model.predict_log_proba(rows))]
         answers += [fit.expert.log_probabilities(x) for fit in fits]
+        answers += [torch.from_numpy(answer(rows, x)) for answer in others]
         distances = familiarity.log_class_distances(x, found.shape.to(x))
         return torch.stack(answers), (distances - found.typical) / found.spread
 
@@ -97,9 +126,7 @@ def fit_parts(question: Question, seed: int, network: dict[str, Any]) -> Parts:
     return Parts(
         labels=labels,
         log_prior=labels.bincount().double().log().log_softmax(dim=0),
-        out_of_fold=torch.stack(
-            [torch.from_numpy(model.oof_proba_).log(), *(fit.log_probabilities for fit in fits)]
-        ),
+        out_of_fold=torch.stack(out_of_fold),
         held_out=(log_distances - found.typical) / found.spread,
         tested=tested,
         tested_out=tested_out,
@@ -109,8 +136,35 @@ def fit_parts(question: Question, seed: int, network: dict[str, Any]) -> Parts:
     )
 
 
+def neighbours(question: Question, seed: int, arguments: dict[str, Any]) -> PNCAClassifier:
+    """Fit particles that answer alone."""
+    model = PNCAClassifier(experts=(), random_state=seed, device="cpu", **arguments)
+    return model.fit(question.inputs, question.labels)
+
+
+def make_ensemble(
+    examples: Examples, folds: NDArray[np.int64], seed: int
+) -> tuple[Tensor, EnsembleClassifier]:
+    """Fit networks of the same size that end in a softmax: log answers out of fold (n, c), and the whole."""
+    inputs, labels = examples.inputs.astype(np.float64), examples.labels
+    arguments = {name: NETWORK[name] for name in ("n_particles", "hidden_layer_sizes", "learning_rate")}
+    arguments |= {"max_epochs": NETWORK["max_epochs"], "batch_size": None, "device": "cpu"}
+    dropout = Options.of(PNCAClassifier()).dropout_rate(inputs.shape[1:])
+
+    def fit(rows: NDArray[np.bool_]) -> EnsembleClassifier:
+        model = EnsembleClassifier(dropout=dropout, random_state=seed, **arguments)
+        return model.fit(inputs[rows], labels[rows])
+
+    held_out = np.full((len(labels), len(examples.classes)), -20.0)
+    for fold in range(folds.max() + 1):
+        model = fit(folds != fold)
+        own = np.flatnonzero(folds == fold)
+        held_out[np.ix_(own, model.classes_)] = model.predict_log_proba(inputs[own])
+    return torch.from_numpy(held_out).log_softmax(dim=1), fit(np.ones(len(labels), dtype=bool))
+
+
 def pool(parts: Parts, heard: list[int], power: float) -> Callable[[Tensor, Tensor], Tensor]:
-    """Learn the weights of some parts out of fold; what comes back pools their answers (3, n, c)."""
+    """Learn the weights of some parts out of fold; what comes back pools their answers (k, n, c)."""
 
     def alone(logs: Tensor, deviations: Tensor) -> Tensor:
         log_say = power * familiarity.log_say(deviations, parts.apartness)
@@ -160,6 +214,16 @@ def ways(parts: Parts, truth: NDArray[np.int64]) -> dict[str, dict[str, float]]:
     return found
 
 
+def kinds(parts: Parts, truth: NDArray[np.int64]) -> dict[str, dict[str, float]]:
+    """Kinds that were left out, each alone, in the place of the neighbours, and beside all three parts."""
+    found, three = {}, list(range(len(PARTS)))
+    for k, name in enumerate(LEFT_OUT, start=len(PARTS)):
+        for way, heard in {"alone": [k], "instead": [k, 1, 2], "added": [*three, k]}.items():
+            found[f"{name}, {way}"] = measured(parts, truth, heard, 1.0)
+    found["all"] = measured(parts, truth, list(range(len(PARTS) + len(LEFT_OUT))), 1.0)
+    return found
+
+
 def questions(data: Any, n_draws: int) -> Iterator[tuple[str, str, int, Callable[[], Question]]]:
     """Kind, name, draw, and how it is made."""
     for seed in range(n_draws):
@@ -202,15 +266,19 @@ def main() -> None:
     for kind, name, seed, make in questions(data, given.draws):
         if kind not in given.kinds:
             continue
-        for setting, network, forest in settings(kind):
+        for setting, network, inside in settings(kind):
             if (kind, name, seed, setting) in done:
                 continue
             question = make()
-            with warnings.catch_warnings(), patch.multiple(experts, **forest):
+            with warnings.catch_warnings(), ExitStack() as changed:
                 warnings.simplefilter("ignore")
-                parts = fit_parts(question, seed, network)
+                for module, constants in inside:
+                    changed.enter_context(patch.multiple(module, **constants))
+                parts = fit_parts(question, seed, network, every_kind=setting == "kinds")
             if setting == "default":
                 found = ways(parts, question.truth)
+            elif setting == "kinds":
+                found = kinds(parts, question.truth)
             else:
                 found = {setting: measured(parts, question.truth, list(range(len(PARTS))), 1.0)}
             with given.out.open("a", encoding="utf-8") as file:
@@ -218,17 +286,21 @@ def main() -> None:
                 file.write(json.dumps(cell) + "\n")
 
 
-def settings(kind: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Names of settings, arguments of the networks and constants of the forest."""
-    yield "default", NETWORK, FOREST
+def settings(kind: str) -> Iterator[tuple[str, dict[str, Any], list[tuple[Any, dict[str, Any]]]]]:
+    """Names of settings, arguments of the networks, and constants of modules."""
+    yield "default", NETWORK, []
+    yield "kinds", NETWORK, []
     if kind != "table":
         return
     for factor in (0.5, 2.0):
         for name, value in NETWORK.items():
             changed = tuple(int(factor * v) for v in value) if isinstance(value, tuple) else factor * value
             changed = int(changed) if isinstance(value, int) else changed
-            yield f"{name} times {factor:g}", {**NETWORK, name: changed}, FOREST
-        yield f"trees times {factor:g}", NETWORK, {key: int(factor * value) for key, value in FOREST.items()}
+            yield f"{name} times {factor:g}", {**NETWORK, name: changed}, []
+        for name, (module, constants) in INSIDE.items():
+            values = {key: factor * getattr(module, key) for key in constants}
+            values = {key: int(v) if name == "trees" else v for key, v in values.items()}
+            yield f"{name} times {factor:g}", NETWORK, [(module, values)]
 
 
 if __name__ == "__main__":

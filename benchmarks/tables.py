@@ -29,6 +29,7 @@ from pnca.maths.pool import Answers, pool_weights
 from pnca.models.experts import fit_forest, fit_linear
 from pnca.models.options import Options
 from pnca.models.plan import scaled
+from pnca.models.pooling import prior_counts
 from pnca.training.sampling import Examples, assign_folds
 from pnca_studies.rivals.classical import CalibratedSVM, MedianGaussianProcess, logistic_regression
 
@@ -144,7 +145,8 @@ def line_and_forest(draw: Draw, seed: int) -> Answer:
     held_out = torch.stack([fit.log_probabilities for fit in fits])
     rows = torch.arange(len(draw.labels))
     likelihoods = held_out[:, rows, torch.from_numpy(draw.labels)].exp()
-    weights = pool_weights(likelihoods, torch.ones(len(rows)).double(), 0.5).log()[:, None]
+    counts = prior_counts(len(fits))[1:]
+    weights = pool_weights(likelihoods, torch.ones(len(rows)).double(), counts).log()[:, None]
     scaler = examples.scaler
     assert scaler is not None
     asked = scaler.apply(torch.from_numpy(draw.tested))
@@ -303,12 +305,12 @@ def main() -> None:
         for model in given.models:
             if (name, size, seed, model) in done:
                 continue
-            draw, start = draw_from(data, name, size, seed), time.perf_counter()
+            draw, start = draw_from(data, name, size, seed), time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # rare classes, and optimisers at their limit
                 answer = MODELS[model](draw, seed)
             cell = {"table": name, "size": size, "draw": seed, "model": model, "version": pnca.__version__}
-            cell |= measures(answer, draw) | {"seconds": time.perf_counter() - start, "n": len(draw.labels)}
+            cell |= measures(answer, draw) | {"seconds": time.process_time() - start, "n": len(draw.labels)}
             with given.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(cell) + "\n")
 

@@ -205,7 +205,7 @@ The constants of the default were set on the first 15 tables. On the other 15 it
 `{commit}`. *Significantly worse* is by Wilcoxon's test over the tables at .05, corrected by Holm for the
 seven rivals. Categories are one-hot and holes the median, for all but CatBoost and LightGBM, which get the
 table as it is. Seconds are of the fit, the fits out of fold that the temperature needs (ours has its own),
-and the prediction, on one core.
+and the prediction, of one core.
 """
 COMMANDS = """
 ## How these numbers were made

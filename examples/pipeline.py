@@ -39,9 +39,8 @@ search = GridSearchCV(
     scoring="neg_log_loss",
     cv=3,
 ).fit(table, labels)
-for settings, score in zip(
-    search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True
-):
+results = search.cv_results_
+for settings, score in zip(results["params"], results["mean_test_score"], strict=True):
     print(settings, f"mean negative log-likelihood {-score:.3f}")
 
 # %%

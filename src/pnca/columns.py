@@ -156,6 +156,12 @@ class Columns:
         n_new = np.sum([is_new for _, is_new in encoded], axis=0, dtype=float)
         return np.hstack([*(places for places, _ in encoded), n_new[:, None]])
 
+    def new_holes(self, X: Any) -> list[Any]:  # noqa: ANN401
+        """Names of the columns that lack a value in X (n, p) and lacked none in training."""
+        is_hole: Any = X.isna().to_numpy() if _is_frame(X) else np.isnan(np.asarray(X, dtype=np.float64))
+        pairs = zip(self.parts, is_hole.any(axis=0), strict=True)
+        return [c.name for c, lacks in pairs if lacks and not c.has_holes and c.kind != "left out"]
+
 
 def are_needed(X: Any) -> bool:  # noqa: ANN401
     """Whether X is a table with text, categories, dates or holes, so that it is no array of numbers yet."""

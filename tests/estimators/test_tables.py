@@ -69,6 +69,7 @@ def test_table__of_text_is_better_than_its_numbers_alone(model, table):
     assert model.score(asked, truth) > numbers.score(asked[["age", "smoker"]], truth) + 0.1
 
 
+@pytest.mark.filterwarnings("ignore:X lacks values")
 def test_unknown_category__takes_half_of_the_say_and_of_the_evidence(model, table):
     X = table[0][:20].copy()
     known = X.assign(town=pd.Series(X["town"], dtype=object).fillna("a"), sex=X["sex"])
@@ -183,7 +184,10 @@ def test_holes__that_the_fit_had_not_are_the_median_and_unseen(name):
     model = make(name).fit(X, y)
     asked, filled = X[:8].copy(), X[:8].copy()
     asked[::2, 1], filled[::2, 1] = np.nan, np.median(X[:, 1])
-    found, expected = model.predict_proba(asked), model.predict_proba(filled)
+    with pytest.warns(UserWarning, match=r"X lacks values in columns .* lacked none \(1\)") as caught:
+        found = model.predict_proba(asked)
+    assert caught[0].filename == __file__
+    expected = model.predict_proba(filled)
     np.testing.assert_allclose(found[1::2], expected[1::2])
     if name.startswith("PNCA"):
         expected[::2] = (expected[::2] + model.class_prior_) / 2
@@ -195,7 +199,8 @@ def test_one_hole__breaks_no_cross_validation():
     y = np.arange(60) % 2
     X = rng.normal(size=(60, 2)) + 2 * y[:, None]
     X[7, 0] = np.nan
-    assert cross_val_score(make("PNCA", max_epochs=5), X, y, cv=5).min() > 0.5
+    with pytest.warns(UserWarning, match="X lacks values"):
+        assert cross_val_score(make("PNCA", max_epochs=5), X, y, cv=5).min() > 0.5
 
 
 def test_text_in_arrays__is_refused_with_advice():

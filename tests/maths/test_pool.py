@@ -13,21 +13,22 @@ def some_likelihoods(k, n, seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("concentration", [0.5, 2.0])
-def test_pool_weights__are_the_optimum_that_scipy_finds(seed, concentration):
+@pytest.mark.parametrize("counts", [[0.5, 0.5, 0.5], [0.1, 2.0, 3.0]])
+def test_pool_weights__are_the_optimum_that_scipy_finds(seed, counts):
     k, n = 3, 40
     likelihoods, examples = some_likelihoods(k, n, seed), torch.rand(n).double() + 0.5
+    counts = np.array(counts)
 
     def cost(logits):
         weights = np.exp(logits - np.logaddexp.reduce(logits))
         mixed = np.log(weights @ likelihoods.numpy())
-        return -(examples.numpy() @ mixed + concentration * np.log(weights).sum())
+        return -(examples.numpy() @ mixed + counts @ np.log(weights))
 
     best = minimize(
         cost, np.zeros(k), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 9999}
     )
     expected = np.exp(best.x - np.logaddexp.reduce(best.x))
-    found = pool_weights(likelihoods, examples, concentration)
+    found = pool_weights(likelihoods, examples, torch.from_numpy(counts))
     np.testing.assert_allclose(found.numpy(), expected, atol=2e-4)
 
 
@@ -35,20 +36,24 @@ def test_pool_weights__weighted_examples_count_like_repeated_ones():
     likelihoods = some_likelihoods(3, 6, 0)
     twice = torch.cat([likelihoods, likelihoods[:, :2]], dim=1)
     counts = torch.tensor([2.0, 2.0, 1.0, 1.0, 1.0, 1.0]).double()
-    torch.testing.assert_close(
-        pool_weights(likelihoods, counts, 0.5), pool_weights(twice, torch.ones(8).double(), 0.5)
-    )
+    prior = torch.full((3,), 0.5)
+    found = pool_weights(likelihoods, counts, prior)
+    torch.testing.assert_close(found, pool_weights(twice, torch.ones(8).double(), prior))
 
 
-def test_pool_weights__nobody_is_shut_out_and_a_hopeless_answer_gets_little():
+@pytest.mark.parametrize(("count", "most"), [(0.0, 1e-9), (0.5, 0.01)])
+def test_pool_weights__a_hopeless_answer_gets_what_the_prior_gives_it(count, most):
     likelihoods = torch.stack([torch.full((100,), 0.9), torch.zeros(100)]).double()
-    found = pool_weights(likelihoods, torch.ones(100).double(), 0.5)
-    assert 0 < found[1] < 0.01
+    found = pool_weights(likelihoods, torch.ones(100).double(), torch.tensor([0.5, count]))
+    assert 0 <= found[1] <= most
+    assert (found[1] > 0) == (count > 0)
 
 
 def test_pool_weights__where_all_are_impossible_there_is_no_nan():
     likelihoods = torch.tensor([[0.0, 0.5], [0.0, 0.5]]).double()
-    assert pool_weights(likelihoods, torch.ones(2).double(), 0.5).tolist() == pytest.approx([0.5, 0.5])
+    assert pool_weights(likelihoods, torch.ones(2).double(), torch.ones(2)).tolist() == pytest.approx(
+        [0.5, 0.5]
+    )
 
 
 def test_pooled__is_the_equation():

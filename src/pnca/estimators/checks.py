@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_X_y, validate_data
@@ -46,11 +48,7 @@ def check_examples(
     columns = _columns(options, X)
     inputs, targets = _validate(estimator, X, y, columns=columns, reset=True)
     check_classification_targets(targets)
-    if targets.dtype.kind == "f" and np.abs(targets).max() >= 2 / np.finfo(targets.dtype).eps:
-        raise InvalidInputError(
-            "y holds floats so large that they cannot be told from the next: make labels integers of one "
-            "type, or strings."
-        )
+    _refuse_large_floats(targets)
     n, shape = len(inputs), inputs.shape[1:]
     options = options.settled(shape)
     if n < 3:
@@ -84,6 +82,14 @@ def check_examples(
     return scaled(options, examples)
 
 
+def _refuse_large_floats(targets: NDArray[Any]) -> None:
+    if targets.dtype.kind == "f" and np.abs(targets).max() >= 2 / np.finfo(targets.dtype).eps:
+        raise InvalidInputError(
+            "y holds floats so large that they cannot be told from the next: make labels integers of one "
+            "type, or strings."
+        )
+
+
 def _plain(options: Options, X: Any, inputs: Inputs) -> Columns | None:  # noqa: ANN401
     """Columns of rows of numbers, by which later rows may lack some."""
     is_rows = options.module is None and not options.takes_images(inputs.shape[1:])
@@ -92,7 +98,7 @@ def _plain(options: Options, X: Any, inputs: Inputs) -> Columns | None:  # noqa:
 
 def _here(X: Any) -> Any:  # noqa: ANN401
     """X on this machine, in which NaN is a missing number."""
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not issparse(X):  # some sparse arrays are dicts
         raise InvalidInputError("X is a dict: pass a pandas table, pandas.DataFrame(X).")
     return as_numbers(as_numpy(X) if isinstance(X, Tensor) else X)
 
@@ -176,6 +182,13 @@ def check_inputs(estimator: BaseEstimator, fitted: Fitted, X: Any) -> Inputs:  #
     inputs = _validate(estimator, X, columns=columns, reset=False)
     if columns is None:
         _check_shape(estimator, fitted, inputs.shape[1:])
+    elif names := [repr(name) for name in columns.new_holes(X)]:
+        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        warnings.warn(
+            f"X lacks values in columns of which the training data lacked none ({shown}): the median, or the "
+            "shares of the categories, stand for them.",
+            stacklevel=5,
+        )
     return _rows(inputs, is_flat=fitted.network.takes_rows)
 
 

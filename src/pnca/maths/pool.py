@@ -30,25 +30,25 @@ class Answers(NamedTuple):
         return (self.logs + self.log_weights[..., None]).logsumexp(dim=0)
 
 
-def pool_weights(likelihoods: Tensor, examples: Tensor, concentration: float) -> Tensor:
-    r"""Weights (k,) of k answers under which held-out examples are most probable, shrunk towards equal ones.
+def pool_weights(likelihoods: Tensor, examples: Tensor, counts: Tensor) -> Tensor:
+    r"""Weights (k,) of k answers under which held-out examples are most probable, shrunk by a prior.
 
     .. math:: \hat w = \arg\max_w \; \sum_i \omega_i \log \sum_k w_k \, p_k(y_i \mid x_i)
-              + \gamma \sum_k \log w_k, \qquad \sum_k w_k = 1
+              + \sum_k \gamma_k \log w_k, \qquad \sum_k w_k = 1
 
     from the likelihood (k, n) that each answer gives to the labels of examples of weight :math:`\omega` (n,).
-    The second term is a Dirichlet prior, as if each answer had been right :math:`\gamma` times where all
+    The second term is a Dirichlet prior, as if answer k had been right :math:`\gamma_k` (k,) times where all
     others were wrong. There is one optimum, and each step of expectation and maximisation comes nearer to it.
 
-    >>> pool_weights(torch.tensor([[0.9, 0.9], [0.1, 0.1]]), torch.ones(2), concentration=1.0)
+    >>> pool_weights(torch.tensor([[0.9, 0.9], [0.1, 0.1]]), torch.ones(2), counts=torch.ones(2))
     tensor([0.7303, 0.2697])
     """
     weights = torch.full_like(likelihoods[:, 0], 1 / len(likelihoods))
     for _ in range(_ROUNDS):
         joint = weights[:, None] * likelihoods
         responsible = joint / joint.sum(dim=0).clamp_min(torch.finfo(joint.dtype).tiny)
-        counts = responsible @ examples + concentration
-        weights = counts / counts.sum()
+        right = responsible @ examples + counts.to(examples)
+        weights = right / right.sum()
     return weights
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from pnca.maths.familiarity import Familiarity
 from pnca.maths.pool import Answers, pool_weights, pooled
@@ -14,8 +15,9 @@ from pnca.training.loop import Phase
 from pnca.training.sampling import Examples
 from pnca.training.shards import ProcessShards
 
-#: How far weights are shrunk towards equal ones: as if each had been right so often when all others were not.
-_CONCENTRATION = 0.5
+#: How far weights are shrunk: as if each expert had been right so often when all others were not. Neighbours,
+#: the most flexible, begin with nothing.
+_COUNT = 2.0
 
 
 def with_pool(
@@ -54,7 +56,7 @@ def with_pool(
         [pooled(answer[None], torch.ones(1).double(), log_prior, log_say).mean() for answer in logs]
     )
     likelihoods = alone.gather(2, labels.expand(len(alone), -1)[..., None]).squeeze(2).exp()
-    found = pool_weights(likelihoods, weights, _CONCENTRATION)
+    found = pool_weights(likelihoods, weights, prior_counts(len(fits)))
     log_probabilities = Answers(alone, found.log()[:, None].expand(alone.shape[:2])).mean()
     return choice._replace(
         pool=Pool({name: fit.expert for name, fit in fits.items()}, found, familiarity),
@@ -64,3 +66,8 @@ def with_pool(
             loss=-float(log_probabilities.gather(1, labels[:, None]).mean()),
         ),
     )
+
+
+def prior_counts(n_experts: int) -> Tensor:
+    """What the weights are shrunk to (1 + experts,), as counts: of the neighbours none."""
+    return torch.tensor([0.0] + n_experts * [_COUNT], dtype=torch.float64)

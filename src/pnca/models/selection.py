@@ -34,8 +34,8 @@ _BACKGROUND_SHARE = math.exp(-5)
 _LEAST_TYPICAL = -50.0
 #: How far the likelihood of few examples may move a choice; see shrinkage.
 _BANDWIDTH_SPREAD, _BACKGROUND_SPREAD, _EPOCH_SPREAD = 0.35, 1.0, 2.0
-#: Rows that are enough to choose by.
-MANY_ROWS = 1000
+#: Rows that are enough to choose by; of many examples fewer, so that each choice compares no more pairs.
+MANY_ROWS, _ENOUGH_ROWS, _ENOUGH_PAIRS = 1000, 500, 2_500_000
 #: Up to so many examples the CPU has chosen before a GPU has launched its many small kernels.
 _FEW_FOR_A_GPU = 2000
 #: Rows that stand for all as neighbours when class sums are made anew for every candidate.
@@ -181,8 +181,9 @@ def choose(snapshots: list[Snapshot], question: Question, phase: Phase = silent)
 def _candidates(snapshots: list[Snapshot], weights: Tensor, question: Question) -> Iterator[_Candidates]:
     """All that is tried, and what it costs with these weights (n,) of the examples."""
     labels, models = question.labels, question.models
-    # Some thousand examples choose as well as all.
-    rows = spread_rows(len(labels), MANY_ROWS).to(labels.device)
+    # Some hundred examples choose as well as all.
+    n_rows = min(MANY_ROWS, max(_ENOUGH_ROWS, _ENOUGH_PAIRS // len(labels)))
+    rows = spread_rows(len(labels), n_rows).to(labels.device)
     log_input = _log_input(rows, question)
     for snapshot, factor in product(snapshots, _factors(question)):
         kernel = question.kernel.at(question.kernel.bandwidth * factor)
