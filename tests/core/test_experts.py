@@ -8,6 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from pnca.models import experts
 from pnca.models.experts import EXPERTS, fit_forest, fit_linear
+from pnca.models.pooling import prior_counts
 from pnca.training.sampling import Examples
 
 
@@ -128,3 +129,8 @@ def test_experts__are_repeatable(name):
     a, b = (EXPERTS[name](examples(), FOLDS, 5) for _ in range(2))
     assert torch.equal(a.log_probabilities, b.log_probabilities)
     assert torch.equal(a.expert.log_probabilities(some_queries()), b.expert.log_probabilities(some_queries()))
+
+
+def test_prior_counts__experts_begin_with_less_the_more_classes_there_are_and_neighbours_with_nothing():
+    assert prior_counts(2, 2).tolist() == [0.0, 2.0, 2.0]
+    assert prior_counts(1, 5).tolist() == [0.0, 0.5]

@@ -97,7 +97,9 @@ def test_options__networks_beside_experts_are_larger_with_many_columns(n_columns
     assert given.settled((n_columns,)).hidden_layer_sizes == sizes
 
 
-@pytest.mark.parametrize(("n", "n_columns", "epochs"), [(100, 100, 50), (100, 101, 60), (5000, 20, 22)])
+@pytest.mark.parametrize(
+    ("n", "n_columns", "epochs"), [(100, 100, 50), (100, 101, 90), (100, 1001, 60), (5000, 20, 22)]
+)
 def test_options__of_the_epochs_beside_experts_there_are_few(n, n_columns, epochs):
     assert options(experts="auto").n_epochs(n, n_columns) == epochs
     assert options(experts="auto", max_epochs=7).n_epochs(n, n_columns) == 7

@@ -91,7 +91,7 @@ class PNCAClassifier(NeighbourClassifier):
     max_epochs : int or "auto"
         Passes over the training data. ``"auto"`` is 300 for up to 500 examples and fewer for more, so that
         the number of steps stays about the same; but never fewer than 20, or 5 with ``kernel="positive"``.
-        Beside experts it is at most 50, or 60 with more than 100 columns.
+        Beside experts it is at most 50; 90 with more than 100 columns, and 60 with more than 1,000.
     learning_rate : float or "auto"
         Step size. ``"auto"`` is .01 beside experts, and .003 without.
     solver : "adam" or "nadam"

@@ -25,7 +25,7 @@ POOLED = ("linear", "forest")
 _SMALL = {"n_particles": 8, "hidden_layer_sizes": (100,), "learning_rate": 1e-2}
 _WIDE = {**_SMALL, "hidden_layer_sizes": (200, 200)}
 _MANY_COLUMNS, _VERY_MANY_COLUMNS = 100, 1000
-_EPOCHS_IN_POOL, _EPOCHS_OF_MANY_COLUMNS = 50, 60
+_EPOCHS_IN_POOL, _EPOCHS_OF_MANY, _EPOCHS_OF_VERY_MANY = 50, 90, 60
 #: The same where particles answer alone.
 _LARGE = {"n_particles": 10, "hidden_layer_sizes": (200, 200), "learning_rate": 3e-3}
 
@@ -121,7 +121,9 @@ class Options:
         most = _EPOCHS if n <= _FULL_BATCH else max(3 * _EPOCHS * _MINIBATCH // (2 * n), least)
         if not self.experts:
             return most
-        return min(most, _EPOCHS_OF_MANY_COLUMNS if n_columns > _MANY_COLUMNS else _EPOCHS_IN_POOL)
+        if n_columns > _VERY_MANY_COLUMNS:
+            return min(most, _EPOCHS_OF_VERY_MANY)
+        return min(most, _EPOCHS_OF_MANY if n_columns > _MANY_COLUMNS else _EPOCHS_IN_POOL)
 
     def n_per_batch(self, n: int, n_classes: int) -> int | None:
         """Examples per step; None takes all n."""

@@ -15,8 +15,9 @@ from pnca.training.loop import Phase
 from pnca.training.sampling import Examples
 from pnca.training.shards import ProcessShards
 
-#: How far weights are shrunk: as if each expert had been right so often when all others were not. Neighbours,
-#: the most flexible, begin with nothing.
+#: How far weights are shrunk: as if each expert had been right so often when all others were not, divided by
+#: the classes less one. Experts estimate each class on its own, so that with many they deserve less trust
+#: beforehand; neighbours, the most flexible, get none.
 _COUNT = 2.0
 
 
@@ -56,7 +57,7 @@ def with_pool(
         [pooled(answer[None], torch.ones(1).double(), log_prior, log_say).mean() for answer in logs]
     )
     likelihoods = alone.gather(2, labels.expand(len(alone), -1)[..., None]).squeeze(2).exp()
-    found = pool_weights(likelihoods, weights, prior_counts(len(fits)))
+    found = pool_weights(likelihoods, weights, prior_counts(len(fits), len(log_prior)))
     log_probabilities = Answers(alone, found.log()[:, None].expand(alone.shape[:2])).mean()
     return choice._replace(
         pool=Pool({name: fit.expert for name, fit in fits.items()}, found, familiarity),
@@ -68,6 +69,6 @@ def with_pool(
     )
 
 
-def prior_counts(n_experts: int) -> Tensor:
+def prior_counts(n_experts: int, n_classes: int) -> Tensor:
     """What the weights are shrunk to (1 + experts,), as counts: of the neighbours none."""
-    return torch.tensor([0.0] + n_experts * [_COUNT], dtype=torch.float64)
+    return torch.tensor([0.0] + n_experts * [_COUNT / max(1, n_classes - 1)], dtype=torch.float64)
