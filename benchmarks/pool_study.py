@@ -51,10 +51,19 @@ INSIDE: dict[str, tuple[Any, tuple[str, ...]]] = {
     "shrinkage": (selection, ("_BANDWIDTH_SPREAD", "_BACKGROUND_SPREAD", "_EPOCH_SPREAD")),
 }
 #: Constants of the pool and of the say, which need no new fit.
-POOL = {"_CONCENTRATION": pooling, "_NEAR": familiarity, "_SLOPE": familiarity, "_CURVE": familiarity}
+POOL = {"_COUNT": pooling, "_NEAR": familiarity, "_SLOPE": familiarity, "_CURVE": familiarity}
 PARTS = ("neighbours", "linear", "forest")
 #: Kinds that were tried and left out.
-LEFT_OUT = ("deep softmax", "linear neighbours", "neighbours without the input factor")
+LEFT_OUT = (
+    "deep softmax",
+    "linear neighbours",
+    "neighbours without the input factor",
+    "the same on piecewise linear columns",
+)
+#: Bins of a piecewise linear column.
+BINS = 8
+#: Parts that begin with the trust of an expert; the others begin with none.
+TRUSTED = ("linear", "forest", "deep softmax")
 #: Powers of the say in the curve of caution.
 POWERS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 SURE = 0.9
@@ -87,46 +96,28 @@ class Parts(NamedTuple):
 def fit_parts(question: Question, seed: int, network: dict[str, Any], *, every_kind: bool = False) -> Parts:
     """Fit the neighbours alone, the experts in their folds, and perhaps the kinds that were left out."""
     model = neighbours(question, seed, network)
-    n_classes = len(model.classes_)
-    given = Examples(
-        inputs=question.inputs,
-        labels=question.labels,
-        classes=model.classes_,
-        class_weight=np.ones(n_classes),
-        input_shape=question.inputs.shape[1:],
-    )
-    examples = scaled(Options.of(model).settled(given.input_shape), given)
-    fits = [fit(examples, model.folds_, seed) for fit in experts.EXPERTS.values()]
-    labels, inputs = torch.from_numpy(question.labels), torch.from_numpy(examples.inputs)
-    folds = torch.from_numpy(model.folds_)
+    examples = as_examples(question, model)
+    assert examples.scaler is not None
+    labels, folds = torch.from_numpy(question.labels), torch.from_numpy(model.folds_)
+    inputs = torch.from_numpy(examples.inputs)
     found, log_distances = Familiarity.fit(inputs, labels, rows_of_spread(examples), folds)
-
-    out_of_fold = [torch.from_numpy(model.oof_proba_).log(), *(fit.log_probabilities for fit in fits)]
-    others: list[Callable[[NDArray[np.float64], Tensor], NDArray[np.float64]]] = []
+    kinds = [Kind(torch.from_numpy(model.oof_proba_).log(), model.predict_log_proba)]
+    kinds += [expert_kind(fit(examples, model.folds_, seed), examples) for fit in experts.EXPERTS.values()]
     if every_kind:
-        ensemble = make_ensemble(examples, model.folds_, seed)
-        out_of_fold.append(ensemble[0])
-        others.append(lambda rows, x: ensemble[1].predict_log_proba(x.numpy()))
-        for changes in ({"hidden_layer_sizes": ()}, {"input_weight": 0.0, "novelty": False}):
-            kind = neighbours(question, seed, {**network, **changes})
-            out_of_fold.append(torch.from_numpy(kind.oof_proba_).log())
-            others.append(lambda rows, x, kind=kind: kind.predict_log_proba(rows))
+        kinds += left_out_kinds(question, examples, model.folds_, seed, network)
 
     def asked(rows: NDArray[np.float64]) -> tuple[Tensor, Tensor]:
-        assert examples.scaler is not None
         x = examples.scaler.apply(torch.from_numpy(rows)).double()
-        answers = [torch.from_numpy(model.predict_log_proba(rows))]
-        answers += [fit.expert.log_probabilities(x) for fit in fits]
-        answers += [torch.from_numpy(answer(rows, x)) for answer in others]
         distances = familiarity.log_class_distances(x, found.shape.to(x))
-        return torch.stack(answers), (distances - found.typical) / found.spread
+        answers = torch.stack([torch.as_tensor(kind.answer(rows)) for kind in kinds])
+        return answers, (distances - found.typical) / found.spread
 
     tested, tested_out = asked(question.tested)
     unseen, unseen_out = (None, None) if question.unseen is None else asked(question.unseen)
     return Parts(
         labels=labels,
         log_prior=labels.bincount().double().log().log_softmax(dim=0),
-        out_of_fold=torch.stack(out_of_fold),
+        out_of_fold=torch.stack([kind.out_of_fold for kind in kinds]),
         held_out=(log_distances - found.typical) / found.spread,
         tested=tested,
         tested_out=tested_out,
@@ -134,6 +125,69 @@ def fit_parts(question: Question, seed: int, network: dict[str, Any], *, every_k
         unseen_out=unseen_out,
         apartness=found.apartness,
     )
+
+
+class Kind(NamedTuple):
+    """Log answers out of fold (n, c), and the log answers (n', c) to rows (n', p)."""
+
+    out_of_fold: Tensor
+    answer: Callable[[NDArray[np.float64]], Any]
+
+
+def as_examples(question: Question, model: PNCAClassifier) -> Examples:
+    """The scaled rows that a model was fitted to."""
+    given = Examples(
+        inputs=question.inputs,
+        labels=question.labels,
+        classes=model.classes_,
+        class_weight=np.ones(len(model.classes_)),
+        input_shape=question.inputs.shape[1:],
+    )
+    return scaled(Options.of(model).settled(given.input_shape), given)
+
+
+def expert_kind(fit: experts.Fit, examples: Examples) -> Kind:
+    """An expert, which is asked scaled rows."""
+    scaler = examples.scaler
+    assert scaler is not None
+    return Kind(
+        fit.log_probabilities,
+        lambda rows: fit.expert.log_probabilities(scaler.apply(torch.from_numpy(rows)).double()),
+    )
+
+
+def left_out_kinds(
+    question: Question, examples: Examples, folds: NDArray[np.int64], seed: int, network: dict[str, Any]
+) -> list[Kind]:
+    """What :data:`LEFT_OUT` names."""
+    scaler = examples.scaler
+    assert scaler is not None
+    held_out, ensemble = make_ensemble(examples, folds, seed)
+    found = [Kind(held_out, lambda rows: ensemble.predict_log_proba(scaler.apply(torch.from_numpy(rows))))]
+    for changes in ({"hidden_layer_sizes": ()}, {"input_weight": 0.0, "novelty": False}):
+        kind = neighbours(question, seed, {**network, **changes})
+        found.append(Kind(torch.from_numpy(kind.oof_proba_).log(), kind.predict_log_proba))
+    bins = piecewise(question.inputs)
+    encoded = question._replace(inputs=bins(question.inputs))
+    modern = neighbours(encoded, seed, {**network, "input_weight": 0.0, "novelty": False})
+    log_proba = modern.predict_log_proba
+    found.append(Kind(torch.from_numpy(modern.oof_proba_).log(), lambda rows: log_proba(bins(rows))))
+    return found
+
+
+def piecewise(inputs: NDArray[np.float64]) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    """Encode each column by how far a value lies through each of its bins (Gorishniy et al., 2022)."""
+    edges = [np.unique(np.quantile(column, np.linspace(0, 1, BINS + 1))) for column in inputs.T]
+
+    def encode(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        parts = []
+        for column, at in zip(rows.T, edges, strict=True):
+            if len(at) < 2:
+                continue
+            parts.append(((column[:, None] - at[:-1]) / np.diff(at)).clip(0, 1))
+        return np.hstack(parts)
+
+    return encode
 
 
 def neighbours(question: Question, seed: int, arguments: dict[str, Any]) -> PNCAClassifier:
@@ -174,7 +228,10 @@ def pool(parts: Parts, heard: list[int], power: float) -> Callable[[Tensor, Tens
     likelihoods = alone(parts.out_of_fold, parts.held_out).exp()
     likelihoods = likelihoods[:, torch.arange(len(parts.labels)), parts.labels]
     ones = torch.ones(len(parts.labels)).double()
-    weights = pool_weights(likelihoods, ones, pooling._CONCENTRATION)
+    of_expert = pooling.prior_counts(1, len(parts.log_prior))[1]
+    names = (*PARTS, *LEFT_OUT)
+    counts = torch.stack([of_expert * (names[k] in TRUSTED) for k in heard])
+    weights = pool_weights(likelihoods, ones, counts)
 
     def answer(logs: Tensor, deviations: Tensor) -> Tensor:
         each = alone(logs, deviations)
