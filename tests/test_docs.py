@@ -184,11 +184,29 @@ def cells(line):
 @pytest.mark.parametrize("path", ["README.md", "docs/index.md"])
 def test_front_page__results_are_those_of_the_benchmark(path):
     benchmark = table("docs/benchmark.md", "model", after="\n### MNIST\n")
+    now = table("benchmarks/results/rows.md", "model", after="\n### MNIST\n")
+    measured = {**benchmark, "neighbours alone": benchmark["**PNCA**"], "**PNCA**": now["**PNCA**"]}
     columns = ["accuracy", "NLL", "ECE", "OoD above .9", "OoD AUROC by own score"]
     shown = table(path, "model")
-    assert "**PNCA**" in shown
+    assert {"**PNCA**", "neighbours alone"} <= set(shown)
     for model, row in shown.items():
-        expected = [benchmark[model][column].split(" ±")[0] for column in columns]
+        expected = [measured[model][column].split(" ±")[0] for column in columns]
+        assert list(row.values())[1:] == expected, model
+
+
+def test_front_page__tables_are_those_of_the_document():
+    shown = table("README.md", "model, 100 rows")
+    tuning, others = (
+        table("docs/tables.md", "model", after=f"\n## {part}, 100 rows\n")
+        for part in (
+            "Tuning: the 15 tables that the method was set on",
+            "Final: the 15 others, looked at once",
+        )
+    )
+    assert list(shown) == list(tuning) == list(others)
+    for model, row in shown.items():
+        expected = [tuning[model]["NLL (rank)"]]
+        expected += [others[model][f"{measure} (rank)"] for measure in ("NLL", "accuracy", "AUROC")]
         assert list(row.values())[1:] == expected, model
 
 

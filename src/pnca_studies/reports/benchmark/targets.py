@@ -39,8 +39,8 @@ What PNCA is meant to reach. Of {n}: {counts}.
 *Best other* is the classifier with the best mean on that data set, or the model that the target names. Where
 a target is to be at least as good, the interval of the difference must reach zero or lie beyond it: it is met
 if the data do not show PNCA to be worse, which is no test of equivalence. Means are over all draws of a
-model, differences over common ones. A target that lacks fits, or two draws for an interval, is not run; the
-targets in rank need every data set.
+model, differences over common ones. A target that lacks fits, or two draws for an interval, is not run and
+left out below; the targets in rank need every data set.
 """
 
 
@@ -223,7 +223,8 @@ def targets_page(results: Results) -> str:
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (MET, NOT_MET, NOT_RUN))
     lines = [_TARGETS_TEXT.format(n=counts.total(), counts=total)]
     for data, given in found.items():
-        lines += [f"### {data}: targets", "", _targets_table(given), ""]
+        if was_run := [target for target in given if target[2].verdict != NOT_RUN]:
+            lines += [f"### {data}: targets", "", _targets_table(was_run), ""]
     return "\n".join(lines)
 
 
