@@ -24,9 +24,10 @@ from sklearn import datasets
 from torch import Tensor
 
 from pnca import EnsembleClassifier, PNCAClassifier
-from pnca.maths import familiarity, kernels
-from pnca.maths.familiarity import Familiarity
+from pnca.maths import kernels
+from pnca.maths import say as say_module
 from pnca.maths.pool import Answers, pool_weights, pooled
+from pnca.maths.say import Say
 from pnca.models import experts, pooling, selection
 from pnca.models.options import Options
 from pnca.models.plan import rows_of_spread, scaled
@@ -51,7 +52,7 @@ INSIDE: dict[str, tuple[Any, tuple[str, ...]]] = {
     "shrinkage": (selection, ("_BANDWIDTH_SPREAD", "_BACKGROUND_SPREAD", "_EPOCH_SPREAD")),
 }
 #: Constants of the pool and of the say, which need no new fit.
-POOL = {"_CONCENTRATION": pooling, "_NEAR": familiarity, "_SLOPE": familiarity, "_CURVE": familiarity}
+POOL = {"_CONCENTRATION": pooling, "_NEAR": say_module, "_SLOPE": say_module, "_CURVE": say_module}
 PARTS = ("neighbours", "linear", "forest")
 #: Kinds that were tried and left out.
 LEFT_OUT = ("deep softmax", "linear neighbours", "neighbours without the input factor")
@@ -99,7 +100,7 @@ def fit_parts(question: Question, seed: int, network: dict[str, Any], *, every_k
     fits = [fit(examples, model.folds_, seed) for fit in experts.EXPERTS.values()]
     labels, inputs = torch.from_numpy(question.labels), torch.from_numpy(examples.inputs)
     folds = torch.from_numpy(model.folds_)
-    found, log_distances = Familiarity.fit(inputs, labels, rows_of_spread(examples), folds)
+    found, log_distances = Say.fit(inputs, labels, rows_of_spread(examples), folds)
 
     out_of_fold = [torch.from_numpy(model.oof_proba_).log(), *(fit.log_probabilities for fit in fits)]
     others: list[Callable[[NDArray[np.float64], Tensor], NDArray[np.float64]]] = []
@@ -118,7 +119,7 @@ def fit_parts(question: Question, seed: int, network: dict[str, Any], *, every_k
         answers = [torch.from_numpy(model.predict_log_proba(rows))]
         answers += [fit.expert.log_probabilities(x) for fit in fits]
         answers += [torch.from_numpy(answer(rows, x)) for answer in others]
-        distances = familiarity.log_class_distances(x, found.shape.to(x))
+        distances = say_module.log_class_distances(x, found.shape.to(x))
         return torch.stack(answers), (distances - found.typical) / found.spread
 
     tested, tested_out = asked(question.tested)
@@ -167,7 +168,7 @@ def pool(parts: Parts, heard: list[int], power: float) -> Callable[[Tensor, Tens
     """Learn the weights of some parts out of fold; what comes back pools their answers (k, n, c)."""
 
     def alone(logs: Tensor, deviations: Tensor) -> Tensor:
-        log_say = power * familiarity.log_say(deviations, parts.apartness)
+        log_say = power * say_module.log_say(deviations, parts.apartness)
         one = torch.ones(1).double()
         return torch.stack([pooled(logs[k][None], one, parts.log_prior, log_say).mean() for k in heard])
 
