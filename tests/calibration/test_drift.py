@@ -49,6 +49,14 @@ def test_rank_test__of_groups_holds_where_counting_examples_does_not():
     assert np.mean(np.array(by_example) <= 0.05) > 0.05 + margin
 
 
+def test_rank_test__a_shift_within_the_tolerance_is_no_drift_however_large_the_batch():
+    rng = np.random.RandomState(0)
+    old, new = rng.normal(size=2000), rng.normal(size=2000) - 0.12  # a share of about .534
+    assert rank_test(old, new).p_value < 0.001
+    assert rank_test(old, new, tolerance=0.05).p_value > 0.5
+    assert rank_test(old, new - 1, tolerance=0.05).p_value < 1e-6
+
+
 def test_rank_test__of_few_groups_is_never_surer_than_a_permutation():
     old, new = np.r_[np.full(4, 5.0), np.full(4, 6.0)], np.full(6, 1.0)
     found = rank_test(old, new, np.repeat([0, 1], 4), np.repeat([0, 1], 3))

@@ -13,6 +13,9 @@ from scipy.special import gammaln, stdtr
 from pnca.calibration.conformal import FloatArray, IntArray, members, unit_weights
 
 _LARGEST_SHOWN = 5
+#: The final model's evidence of new inputs differs a little from that of fold models: without drift the share
+#: was .50 to .54 in the mean over draws of a data set (benchmarks/decisions.py). This much is no drift.
+TOLERANCE = 0.05
 #: A p-value below which a summary calls it drift.
 _UNLIKELY = 0.05
 
@@ -39,8 +42,8 @@ class Drift:
     Attributes
     ----------
     p_value : float
-        Of the rank test, one-sided: small where the batch has less evidence than the training examples had
-        out of fold.
+        Of the rank test, one-sided: small where the share is above .55 for certain. Shares up to that are
+        put down to the difference between the model and its fold models.
     share : float
         Probability that an input of the batch has less evidence than a training example: without drift one
         half.
@@ -84,8 +87,9 @@ def rank_test(
     scores: FloatArray,
     groups: IntArray | None = None,
     new_groups: IntArray | None = None,
+    tolerance: float = 0.0,
 ) -> RankTest:
-    r"""Test whether new scores tend to be lower than calibration scores.
+    r"""Test whether new scores tend to be lower than calibration scores, by more than a tolerance.
 
     .. math:: \theta = \frac{1}{n n'} \sum_{i, j} \Big( 1[s'_j < s_i] + \tfrac12 \, 1[s'_j = s_i] \Big)
 
@@ -102,6 +106,9 @@ def rank_test(
         Scores, larger where more usual.
     groups, new_groups : ndarray of int, shape (n,) and (n',), optional
         Groups of either; without them each example is one.
+    tolerance : float
+        By how much :math:`\theta` may exceed one half where there is no drift. Above zero, the t-test is
+        for one half plus this, and without groups the larger p-value of both tests counts.
 
     Examples
     --------
@@ -112,12 +119,15 @@ def rank_test(
     of_new = 1 - _placements(scores, calibration, weights)  # calibration mass above each
     of_old = _placements(calibration, scores, new_weights)
     share = float(of_new @ new_weights / new_weights.sum())
-    if groups is None and new_groups is None:
+    has_groups, p_values = groups is not None or new_groups is not None, [0.0]
+    if not has_groups:
         from scipy.stats import mannwhitneyu
 
-        found = mannwhitneyu(scores, calibration, alternative="less", method="auto")
-        return RankTest(share, float(found.pvalue))
-    return RankTest(share, _unequal_t_test(_group_means(of_new, new_groups), _group_means(of_old, groups)))
+        p_values.append(float(mannwhitneyu(scores, calibration, alternative="less", method="auto").pvalue))
+    if has_groups or tolerance:
+        by_group = _group_means(of_new, new_groups), _group_means(of_old, groups)
+        p_values.append(_unequal_t_test(*by_group, 0.5 + tolerance))
+    return RankTest(share, max(p_values))
 
 
 def _placements(scores: FloatArray, among: FloatArray, weights: FloatArray) -> FloatArray:
@@ -135,14 +145,14 @@ def _group_means(values: FloatArray, groups: IntArray | None) -> FloatArray:
     return np.array([values[rows].mean() for rows in members(groups)])
 
 
-def _unequal_t_test(of_new: FloatArray, of_old: FloatArray) -> float:
-    """One-sided p-value for a mean placement above one half, by Welch's t; never below a permutation's."""
+def _unequal_t_test(of_new: FloatArray, of_old: FloatArray, null: float) -> float:
+    """One-sided p-value for a mean placement above the null, by Welch's t; never below a permutation's."""
     n, k = len(of_new), len(of_old)
     least = math.exp(gammaln(n + 1) + gammaln(k + 1) - gammaln(n + k + 1))
     if min(n, k) < 2:
         return 1.0  # one group says nothing of how groups differ
     parts = np.array([of_new.var(ddof=1) / n, of_old.var(ddof=1) / k])
-    variance, excess = parts.sum(), float(of_new.mean()) - 0.5
+    variance, excess = parts.sum(), float(of_new.mean()) - null
     if variance <= 0:
         return least if excess > 0 else 1.0
     freedom = variance**2 / (parts**2 / (np.array([n, k]) - 1)).sum()

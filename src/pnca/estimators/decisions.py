@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from pnca.calibration.arguments import check_max_error, check_min_familiarity, check_priors, check_share
 from pnca.calibration.conformal import class_p_values, conformal_p_values, prediction_sets
 from pnca.calibration.decisions import Decisions, HeldOut, decide
-from pnca.calibration.drift import Drift, column_drift, rank_test
+from pnca.calibration.drift import TOLERANCE, Drift, column_drift, rank_test
 from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import FloatArray
 from pnca.training.sampling import numbered_groups
@@ -169,7 +169,7 @@ class Decides:
             raise InvalidInputError("drift is of a batch: X has one input, pass at least two.")
         new_groups = None if groups is None else numbered_groups(groups, len(inputs))
         evidence = self.fitted_.log_evidence(inputs, self.device)
-        found = rank_test(held_out.evidence, evidence, held_out.groups, new_groups)
+        found = rank_test(held_out.evidence, evidence, held_out.groups, new_groups, TOLERANCE)
         compared = self.fitted_.comparable_columns(inputs)
         if isinstance(compared, str):
             return Drift(found.p_value, found.share, len(inputs), note=compared)
