@@ -1,8 +1,8 @@
 """Measure what decisions promise: many draws of training examples, each with new examples to compare.
 
-``python benchmarks/decisions.py --draws 50`` writes a row for each draw to benchmarks/results/decisions.csv and
-prints the tables of docs/decisions.md; ``--report`` prints them from that file. With ``PNCA_DATA_DIR`` some
-tables of ``tables30.npz`` are measured too.
+``python benchmarks/decisions.py --draws 50`` writes a row for each draw to benchmarks/results/decisions.csv
+and prints the tables of docs/decisions.md; ``--report`` prints them from that file. With ``PNCA_DATA_DIR``
+some tables of ``tables30.npz`` are measured too.
 """
 
 import argparse
