@@ -78,11 +78,10 @@ def held_out_p_values(scores: FloatArray, groups: IntArray | None = None) -> Flo
     [0.75, 0.25, 0.5]
     """
     weights = unit_weights(len(scores), groups)
-    own = np.arange(len(scores)) if groups is None else groups
     n_groups = round(weights.sum())
     p_values = conformal_p_values(scores, scores, groups)
-    within = np.empty(len(scores))
-    for rows in members(own):
+    within = np.ones(len(scores))
+    for rows in [] if groups is None else members(groups):
         inside = np.sort(scores[rows])
         within[rows] = np.searchsorted(inside, scores[rows], side="right") / len(rows)
     held_out: FloatArray = p_values - within / (1 + n_groups)

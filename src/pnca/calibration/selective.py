@@ -173,7 +173,7 @@ def certified_threshold(
     own_weights = np.ones(n) if weights is None else weights[order]
     n_units = _units_so_far(own_groups)
     shares = in_group * own_weights
-    is_counted = bool((shares == 1).all())
+    is_counted = bool((np.abs(shares - 1) < ROUNDING).all())
     # Where a walk starts must not depend on which answers are wrong, nor on classes, which are weighed by.
     typical = in_group * (own_weights.mean() if n else 1.0)
     if is_counted:
