@@ -3,6 +3,8 @@
 import numpy as np
 
 import decisions
+import thresholds
+from pnca.calibration import selective
 
 
 def test_decisions__are_measured_and_reported(tmp_path, monkeypatch, capsys):
@@ -23,3 +25,14 @@ def test_draws__are_of_different_examples_and_the_same_law():
         assert len(draw.inputs) == len(draw.labels) == n, name
         assert len(draw.new_inputs) == len(draw.new_labels) >= 70
         assert set(draw.new_labels) <= set(draw.labels)
+
+
+def test_thresholds__are_compared(capsys):
+    bet = selective.betting_p_values
+    thresholds.main(["--draws", "3", "--sizes", "60", "400"])
+    text = capsys.readouterr().out
+    assert text.count("| 60 |") == text.count("| 400 |") == 3
+    assert selective.betting_p_values is bet
+    of_right_answers = np.zeros(400, dtype=bool)
+    u = np.linspace(0, 1, 400)
+    assert {way(u, of_right_answers) for way in thresholds.WAYS.values()} == {1.0}
