@@ -24,9 +24,10 @@ from sklearn import datasets
 from torch import Tensor
 
 from pnca import EnsembleClassifier, PNCAClassifier
-from pnca.maths import familiarity, kernels
-from pnca.maths.familiarity import Familiarity
+from pnca.maths import kernels
+from pnca.maths import say as say_module
 from pnca.maths.pool import Answers, pool_weights, pooled
+from pnca.maths.say import Say
 from pnca.models import experts, pooling, selection
 from pnca.models.options import Options
 from pnca.models.plan import rows_of_spread, scaled
@@ -51,7 +52,7 @@ INSIDE: dict[str, tuple[Any, tuple[str, ...]]] = {
     "shrinkage": (selection, ("_BANDWIDTH_SPREAD", "_BACKGROUND_SPREAD", "_EPOCH_SPREAD")),
 }
 #: Constants of the pool and of the say, which need no new fit.
-POOL = {"_COUNT": pooling, "_NEAR": familiarity, "_SLOPE": familiarity, "_CURVE": familiarity}
+POOL = {"_COUNT": pooling, "_NEAR": say_module, "_SLOPE": say_module, "_CURVE": say_module}
 PARTS = ("neighbours", "linear", "forest")
 #: Kinds that were tried and left out.
 LEFT_OUT = (
@@ -100,7 +101,7 @@ def fit_parts(question: Question, seed: int, network: dict[str, Any], *, every_k
     assert examples.scaler is not None
     labels, folds = torch.from_numpy(question.labels), torch.from_numpy(model.folds_)
     inputs = torch.from_numpy(examples.inputs)
-    found, log_distances = Familiarity.fit(inputs, labels, rows_of_spread(examples), folds)
+    found, log_distances = Say.fit(inputs, labels, rows_of_spread(examples), folds)
     kinds = [Kind(torch.from_numpy(model.oof_proba_).log(), model.predict_log_proba)]
     kinds += [expert_kind(fit(examples, model.folds_, seed), examples) for fit in experts.EXPERTS.values()]
     if every_kind:
@@ -108,7 +109,7 @@ def fit_parts(question: Question, seed: int, network: dict[str, Any], *, every_k
 
     def asked(rows: NDArray[np.float64]) -> tuple[Tensor, Tensor]:
         x = examples.scaler.apply(torch.from_numpy(rows)).double()
-        distances = familiarity.log_class_distances(x, found.shape.to(x))
+        distances = say_module.log_class_distances(x, found.shape.to(x))
         answers = torch.stack([torch.as_tensor(kind.answer(rows)) for kind in kinds])
         return answers, (distances - found.typical) / found.spread
 
@@ -221,7 +222,7 @@ def pool(parts: Parts, heard: list[int], power: float) -> Callable[[Tensor, Tens
     """Learn the weights of some parts out of fold; what comes back pools their answers (k, n, c)."""
 
     def alone(logs: Tensor, deviations: Tensor) -> Tensor:
-        log_say = power * familiarity.log_say(deviations, parts.apartness)
+        log_say = power * say_module.log_say(deviations, parts.apartness)
         one = torch.ones(1).double()
         return torch.stack([pooled(logs[k][None], one, parts.log_prior, log_say).mean() for k in heard])
 

@@ -72,7 +72,7 @@ def share_of_line(model, X):
     scaler = model.fitted_.scaler
     rows = torch.from_numpy(np.asarray(X))
     inputs = (rows if scaler is None else scaler.apply(rows)).double()
-    say = 1.0 if pool.familiarity is None else pool.familiarity.log(inputs).exp().numpy()[:, None]
+    say = 1.0 if pool.say is None else pool.say.log(inputs).exp().numpy()[:, None]
     line = pool.experts["linear"].log_probabilities(inputs).exp().numpy()
     return model.pool_weights_["linear"] * say * line
 

@@ -25,6 +25,7 @@ LEVELS = {
         "training": 5,
         "models": 6,
         "estimators": 7,
+        "pipelines": 8,
         "vision": 8,
         "evaluation": 8,
         "interfaces": 9,

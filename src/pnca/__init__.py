@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         PNCAClassifier,
         paper_settings,
     )
+    from pnca.pipelines import decide, drift, familiarity, predict_set
     from pnca.training.checkpoints import checkpoints
     from pnca.training.distributed import distributed
 
@@ -27,12 +28,17 @@ __all__ = [
     "NCAClassifier",
     "PNCAClassifier",
     "checkpoints",
+    "decide",
     "distributed",
+    "drift",
+    "familiarity",
     "paper_settings",
+    "predict_set",
 ]
 
 #: Where a name comes from, if not from the estimators.
 _MODULES = {"checkpoints": "pnca.training.checkpoints", "distributed": "pnca.training.distributed"}
+_MODULES |= dict.fromkeys(("decide", "drift", "familiarity", "predict_set"), "pnca.pipelines")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

@@ -96,7 +96,7 @@ def test_proba__is_the_weighted_mean_of_all_answers_where_inputs_are_familiar(mo
     import torch
 
     inputs = scaled.apply(torch.from_numpy(X)).double()
-    say = np.exp(reader.pool.familiarity.log(inputs).numpy())
+    say = np.exp(reader.pool.say.log(inputs).numpy())
     alone = pooled(experts=()).fit(*wine[:2]).predict_proba(X)
     answers = [alone, *(e.log_probabilities(inputs).exp().numpy() for e in reader.pool.experts.values())]
     mixed = sum(weight * answer for weight, answer in zip(model.pool_weights_.values(), answers, strict=True))
@@ -157,7 +157,7 @@ def test_shares__of_a_class_are_its_probability_less_what_no_example_carries(mod
     sums = np.stack([(shares * (y[indices] == c)).sum(axis=1) for c in range(3)], axis=1)
     reader = model.fitted_.reader
     inputs = model.fitted_.scaler.apply(torch.from_numpy(X)).double()
-    say = np.exp(reader.pool.familiarity.log(inputs).numpy())[:, None]
+    say = np.exp(reader.pool.say.log(inputs).numpy())[:, None]
     line = reader.pool.experts["linear"].log_probabilities(inputs).exp().numpy()
     alone = pooled(experts=()).fit(*wine[:2])
     missing = 1 - alone.neighbors(X)[1].sum(axis=1)[:, None]  # of the background

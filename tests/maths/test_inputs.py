@@ -14,7 +14,7 @@ from pnca.maths.inputs import (
     column_scale,
     common_scale,
     held_out_log_residuals,
-    log_familiarity,
+    log_novelty_factor,
     log_residuals,
     merged_columns,
     novelty_depth,
@@ -175,10 +175,10 @@ def test_novelty__depth_takes_typical_mass_to_the_background():
     assert deep.depth == novelty_depth(8.0, 0.5)
     assert flat.depth == 0  # a copy was made
     residuals = torch.tensor([0.0, 1.0, 3.5, 6.0])
-    torch.testing.assert_close(deep.log_of(residuals), log_familiarity(residuals, 0.0, 1.0, deep.depth))
+    torch.testing.assert_close(deep.log_of(residuals), log_novelty_factor(residuals, 0.0, 1.0, deep.depth))
     assert (flat.log_of(residuals) == 0).all()
     # Off the plane by e, the log residual is 2; along the plane there is none.
     points = torch.tensor([[7.0, 0.0], [7.0, torch.e]])
-    expected = torch.stack([torch.zeros(()), log_familiarity(torch.tensor(2.0), 0.0, 1.0, deep.depth)])
+    expected = torch.stack([torch.zeros(()), log_novelty_factor(torch.tensor(2.0), 0.0, 1.0, deep.depth)])
     torch.testing.assert_close(deep.log(points), expected)
     assert deep.log(points.double()).dtype == torch.float64

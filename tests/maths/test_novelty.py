@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pnca.maths.inputs import (
-    FAMILIAR,
     NOVEL,
+    USUAL,
     Plane,
     held_out_log_residuals,
-    log_familiarity,
+    log_novelty_factor,
     log_residuals,
     novelty_depth,
     plane_through,
@@ -73,7 +73,7 @@ def test_log_residuals__rounding_beside_a_plane_means_nothing():
     width = x.var(dim=0).sum().sqrt()
     moved = x + torch.tensor([0.0, 0.0, 0.001]) * width
     deviations = (log_residuals(moved, plane_through(x)) - typical) / spread
-    assert deviations.median() < FAMILIAR
+    assert deviations.median() < USUAL
 
 
 @given(n=st.integers(4, 12), p=st.integers(1, 5), seed=SEEDS)
@@ -100,9 +100,9 @@ def test_typical_log_residual__a_few_outliers_change_little():
     assert typical_log_residual(with_outliers)[1] < 1.3 * typical_log_residual(ordinary)[1]
 
 
-def test_log_familiarity__leaves_the_familiar_alone_and_takes_the_foreign_to_the_background():
-    z = torch.tensor([-5.0, 0.0, FAMILIAR, NOVEL, 2 * NOVEL - FAMILIAR, 100.0])
-    found = log_familiarity(3 + 0.5 * z, typical=3.0, spread=0.5, depth=4.0)
+def test_log_novelty_factor__leaves_the_familiar_alone_and_takes_the_foreign_to_the_background():
+    z = torch.tensor([-5.0, 0.0, USUAL, NOVEL, 2 * NOVEL - USUAL, 100.0])
+    found = log_novelty_factor(3 + 0.5 * z, typical=3.0, spread=0.5, depth=4.0)
     assert found[:3].abs().max() == 0
     assert found[3:5].tolist() == pytest.approx([-4, -16])
     assert found[5] < -1000

@@ -254,10 +254,10 @@ def _check_far(model, X, proba, case):
     pool, expected = model.fitted_.reader.pool, np.broadcast_to(model.class_prior_, proba[is_far].shape)
     # Neighbours say nothing there, and experts have a say of their own.
     says = 0 if pool is None else 1 - model.pool_weights_["neighbours"]
-    if says and pool.familiarity is not None:
+    if says and pool.say is not None:
         rows = torch.from_numpy(X[is_far].astype(float))
         inputs = rows if model.fitted_.scaler is None else model.fitted_.scaler.apply(rows)
-        says = says * pool.familiarity.log(inputs.double()).exp().numpy()[:, None]
+        says = says * pool.say.log(inputs.double()).exp().numpy()[:, None]
     error = np.abs(proba[is_far] - expected)
     assert (error <= 1e-6 * expected + 1e-9 + says).all(), f"{case}: far away: {proba[is_far]}"
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from pnca.estimators._compat import Interval, StrOptions
 from pnca.estimators.base import keep_parameters
+from pnca.estimators.decisions import Decides
 from pnca.estimators.neighbour import NeighbourClassifier
 
 
-class PNCAClassifier(NeighbourClassifier):
+class PNCAClassifier(Decides, NeighbourClassifier):
     """Probabilistic neighbourhood component analysis.
 
     Every input becomes a cloud of m points in a latent space, one from each particle, and a class is as
@@ -150,6 +151,8 @@ class PNCAClassifier(NeighbourClassifier):
         Mean negative log-likelihood of those probabilities.
     folds_ : ndarray of shape (n,)
         The fold of each training example.
+    groups_ : ndarray of shape (n,)
+        The group of each training example, as a number; if ``groups`` were given.
     particles_ : ndarray of shape (m, p)
         The trained parameters; half as many if one strength of the augmentation was chosen.
     support_embeddings_ : ndarray of shape (m, n, d)

@@ -24,7 +24,7 @@ _WEIGHTS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 SHARE = 0.97
 #: In standard deviations of the log residual: up to the first an input is familiar, and at the second the
 #: background has as much mass as the examples.
-FAMILIAR, NOVEL = 1.0, 3.5
+USUAL, NOVEL = 1.0, 3.5
 #: Quantile of the residuals from which their spread is estimated, and that quantile of a normal distribution.
 _HIGH, _HIGH_DEVIATIONS = 0.95, 1.645
 #: Squared distance, as a part of the variance, below which a residual means nothing: 1 % of the width.
@@ -174,7 +174,7 @@ class Novelty:
 
     def log_of(self, residuals: Tensor) -> Tensor:
         """Log factor (n,) of inputs with these log residuals (n,)."""
-        return log_familiarity(residuals, self.typical, self.spread, self.depth)
+        return log_novelty_factor(residuals, self.typical, self.spread, self.depth)
 
     def log(self, inputs: Tensor) -> Tensor:
         """Log factor (n,) of scaled inputs (n, ...)."""
@@ -257,7 +257,7 @@ def novelty_depth(typical_mass: float, background: float) -> float:
     return max(0.0, math.log(typical_mass) - math.log(background))
 
 
-def log_familiarity(log_residual: Tensor, typical: float, spread: float, depth: float) -> Tensor:
+def log_novelty_factor(log_residual: Tensor, typical: float, spread: float, depth: float) -> Tensor:
     r"""Log of the factor (n,) by which an unusual residual shrinks the kernel mass of an input.
 
     .. math:: \log F(x) = -D \max\left(0, \frac{z(x) - z_0}{z_1 - z_0}\right)^2, \quad
@@ -267,8 +267,8 @@ def log_familiarity(log_residual: Tensor, typical: float, spread: float, depth: 
     :math:`\sigma` from :func:`typical_log_residual`, and the :func:`novelty_depth` :math:`D`. It is one for
     inputs like those of the training, and :math:`e^{-D}` at :math:`z_1`.
 
-    >>> log_familiarity(torch.tensor([1.0, 3.5, 6.0]), typical=0.0, spread=1.0, depth=5.0)
+    >>> log_novelty_factor(torch.tensor([1.0, 3.5, 6.0]), typical=0.0, spread=1.0, depth=5.0)
     tensor([ -0.,  -5., -20.])
     """
     deviations = (log_residual - typical) / spread
-    return -depth * ((deviations - FAMILIAR) / (NOVEL - FAMILIAR)).clamp(min=0).square()
+    return -depth * ((deviations - USUAL) / (NOVEL - USUAL)).clamp(min=0).square()

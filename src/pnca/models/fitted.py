@@ -136,6 +136,20 @@ class Fitted:
                 shares.append(largest.values[:, :k].exp())
         return torch.cat(indices).cpu().numpy(), torch.cat(shares).cpu().double().numpy()
 
+    def comparable_columns(
+        self, inputs: NDArray[np.floating[Any]]
+    ) -> tuple[FloatArray, FloatArray, list[Any]] | str:
+        """Scaled training inputs (n, q), these likewise, and the names of columns; or why there are none."""
+        kept = getattr(getattr(self.reader, "support", None), "inputs", None)
+        if kept is None:
+            return "Columns are not compared: the model keeps no training inputs (input_weight is zero)."
+        if self.columns is None:
+            return "Columns are not compared: inputs are images, or a module takes them."
+        names = [column.name for column in self.columns.parts for _ in range(column.n_places)]
+        rows = torch.from_numpy(np.ascontiguousarray(inputs[:, : len(names)]))
+        scaled = rows.float() if self.scaler is None else self.scaler.apply(rows)
+        return kept.double().numpy(), scaled.float().double().numpy(), names
+
     def over(
         self,
         inputs: NDArray[np.floating[Any]],

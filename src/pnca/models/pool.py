@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pnca.maths.familiarity import Familiarity
 from pnca.maths.pool import Answers, pooled
+from pnca.maths.say import Say
 from pnca.models.experts import Expert
 
 
@@ -21,7 +21,7 @@ class Pool:
 
     experts: dict[str, Expert]
     weights: Tensor  # (1 + experts,), float64, of the neighbours first
-    familiarity: Familiarity | None  # None: the say is the same everywhere
+    say: Say | None  # None: the say is the same everywhere
 
     def answers(self, of_neighbours: Answers, inputs: Tensor, log_prior: Tensor) -> Answers:
         """Pool the members of the neighbour model (m, n, c) with the experts, for scaled inputs (n, ...)."""
@@ -58,4 +58,4 @@ class Pool:
         return max(expert.numbers_per_row for expert in self.experts.values())
 
     def _log_say(self, inputs: Tensor) -> Tensor | None:
-        return None if self.familiarity is None else self.familiarity.log(inputs)
+        return None if self.say is None else self.say.log(inputs)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pnca.maths.familiarity import Familiarity
 from pnca.maths.pool import Answers, pool_weights, pooled
+from pnca.maths.say import Say
 from pnca.models.experts import EXPERTS
 from pnca.models.plan import rows_of_spread
 from pnca.models.pool import Pool
@@ -42,11 +42,11 @@ def with_pool(
             advance()
     labels, weights = torch.from_numpy(examples.labels), torch.from_numpy(examples.weights)
     log_prior = labels.bincount(weights).log().log_softmax(dim=0)
-    familiarity, log_say = None, None
+    say, log_say = None, None
     if choice.novelty is not None:
         inputs, folds = torch.from_numpy(examples.inputs), torch.from_numpy(choice.folds)
-        familiarity, log_distances = Familiarity.fit(inputs, labels, rows_of_spread(examples), folds)
-        log_say = familiarity.log_of(log_distances)
+        say, log_distances = Say.fit(inputs, labels, rows_of_spread(examples), folds)
+        log_say = say.log_of(log_distances)
     of_neighbours = torch.from_numpy(choice.out_of_fold.proba).log()
     logs = torch.stack([of_neighbours, *(fit.log_probabilities for fit in fits.values())])
     if shards is not None:  # what follows must not depend on a rank's rounding
@@ -60,7 +60,7 @@ def with_pool(
     found = pool_weights(likelihoods, weights, prior_counts(len(fits), len(log_prior)))
     log_probabilities = Answers(alone, found.log()[:, None].expand(alone.shape[:2])).mean()
     return choice._replace(
-        pool=Pool({name: fit.expert for name, fit in fits.items()}, found, familiarity),
+        pool=Pool({name: fit.expert for name, fit in fits.items()}, found, say),
         out_of_fold=OutOfFold(
             proba=log_probabilities.exp().numpy(),
             evidence=choice.out_of_fold.evidence,

@@ -250,7 +250,7 @@ BATCHES = (options._MINIBATCH, options._LEAST_EPOCHS)
         (neighbours._SNAPSHOTS, (1 / 30, 1 / 10, 1 / 3, 1), "after 1/30, 1/10, 1/3 and all of the epochs"),
         (SPREADS, (0.35, 1, 2), r"with $\sigma_v$ = .35, 1 and 2"),
         ((inputs.SHARE, inputs._HIGH), (0.97, 0.95), "97 % of their variance"),
-        ((inputs.FAMILIAR, inputs.NOVEL), (1, 1 + 2.5), r"\frac{t(x) - 1}{2.5}"),
+        ((inputs.USUAL, inputs.NOVEL), (1, 1 + 2.5), r"\frac{t(x) - 1}{2.5}"),
         (options.MORE_AUGMENTATION, 1.5, "moved one and a half times as far"),
         (plan._SHARE_IN_FOLDS, 1 / 2, "⌈m/2⌉ particles do not see that fold"),
         ((kernels.INPUT_DECAY, kernels.FEW_COLUMNS), (8, 25), r"\frac{8 D}{D + 25}"),

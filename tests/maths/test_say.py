@@ -6,8 +6,8 @@ import torch
 from sklearn.covariance import ledoit_wolf, ledoit_wolf_shrinkage
 from sklearn.metrics import roc_auc_score
 
-from pnca.maths.familiarity import (
-    Familiarity,
+from pnca.maths.say import (
+    Say,
     apartness,
     class_shape,
     log_class_distances,
@@ -67,11 +67,11 @@ def test_fit__the_distance_of_an_example_does_not_depend_on_itself_or_its_fold()
     folds, moved, other = torch.arange(40) % 5, points.clone(), labels.clone()
     held_out = folds == 2
     other[held_out] = 1 - labels[held_out]
-    _, distances = Familiarity.fit(points, labels, torch.arange(40), folds)
-    _, relabelled = Familiarity.fit(points, other, torch.arange(40), folds)
+    _, distances = Say.fit(points, labels, torch.arange(40), folds)
+    _, relabelled = Say.fit(points, other, torch.arange(40), folds)
     torch.testing.assert_close(distances[held_out], relabelled[held_out])
     moved[2] += 100
-    _, of_moved = Familiarity.fit(moved, labels, torch.arange(40), folds)
+    _, of_moved = Say.fit(moved, labels, torch.arange(40), folds)
     rest = held_out & (torch.arange(40) != 2)
     torch.testing.assert_close(distances[rest], of_moved[rest])
     assert of_moved[2] > distances[2] + 1
@@ -79,8 +79,8 @@ def test_fit__the_distance_of_an_example_does_not_depend_on_itself_or_its_fold()
 
 def test_fit__about_one_training_input_in_twenty_is_beyond_the_95th_percentile_of_a_normal_law():
     points, labels = (torch.from_numpy(part) for part in classes(2000, 3, 2))
-    familiarity, distances = Familiarity.fit(points, labels, torch.arange(2000), torch.arange(2000) % 5)
-    z = (distances - familiarity.typical) / familiarity.spread
+    say, distances = Say.fit(points, labels, torch.arange(2000), torch.arange(2000) % 5)
+    z = (distances - say.typical) / say.spread
     assert float((z > 1.645).double().mean()) == pytest.approx(0.05, abs=0.002)
 
 
@@ -107,18 +107,18 @@ def test_fit__apartness_is_how_far_classes_lie_from_each_other(distance, least, 
     rng = np.random.RandomState(0)
     labels = torch.arange(120) % 3
     points = torch.from_numpy(rng.normal(size=(120, 4)) + distance * np.eye(3, 4)[labels])
-    familiarity, _ = Familiarity.fit(points, labels, torch.arange(120), torch.arange(120) % 5)
-    assert least <= familiarity.apartness <= most
+    say, _ = Say.fit(points, labels, torch.arange(120), torch.arange(120) % 5)
+    assert least <= say.apartness <= most
 
 
 def test_fit__a_single_class_lies_apart_from_none():
     points, labels = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)), torch.zeros(20).long()
-    familiarity, _ = Familiarity.fit(points, labels, torch.arange(20), torch.arange(20) % 5)
-    assert familiarity.apartness == 0
+    say, _ = Say.fit(points, labels, torch.arange(20), torch.arange(20) % 5)
+    assert say.apartness == 0
 
 
 def test_log__of_images_is_that_of_their_rows():
     points, labels = (torch.from_numpy(part) for part in classes(40, 6, 2))
-    familiarity, _ = Familiarity.fit(points, labels, torch.arange(40), torch.arange(40) % 5)
-    of_images, _ = Familiarity.fit(points.reshape(40, 2, 3), labels, torch.arange(40), torch.arange(40) % 5)
-    torch.testing.assert_close(familiarity.log(points + 1), of_images.log(points.reshape(40, 2, 3) + 1))
+    say, _ = Say.fit(points, labels, torch.arange(40), torch.arange(40) % 5)
+    of_images, _ = Say.fit(points.reshape(40, 2, 3), labels, torch.arange(40), torch.arange(40) % 5)
+    torch.testing.assert_close(say.log(points + 1), of_images.log(points.reshape(40, 2, 3) + 1))

@@ -21,7 +21,7 @@ _LEFT_OUT = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Familiarity:
+class Say:
     """Say that is left to a pool's answers where an input lies far from every class."""
 
     shape: ClassShape  # of the classes in the training inputs, in float32
@@ -30,7 +30,7 @@ class Familiarity:
     apartness: float  # from zero to one, how surely a class tells itself from all others by this distance
 
     @classmethod
-    def fit(cls, inputs: Tensor, labels: Tensor, rows: Tensor, folds: Tensor) -> tuple[Familiarity, Tensor]:
+    def fit(cls, inputs: Tensor, labels: Tensor, rows: Tensor, folds: Tensor) -> tuple[Say, Tensor]:
         """Find the shape of classes ``labels`` (n,) by some rows of the inputs (n, ...), in these folds (n,).
 
         Returns it with the log distance (n,) of each input to the nearest class, itself held out.
