@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         PNCAClassifier,
         paper_settings,
     )
+    from pnca.persistence.model_file import load, save
     from pnca.training.checkpoints import checkpoints
     from pnca.training.distributed import distributed
 
@@ -28,11 +29,18 @@ __all__ = [
     "PNCAClassifier",
     "checkpoints",
     "distributed",
+    "load",
     "paper_settings",
+    "save",
 ]
 
 #: Where a name comes from, if not from the estimators.
-_MODULES = {"checkpoints": "pnca.training.checkpoints", "distributed": "pnca.training.distributed"}
+_MODULES = {
+    "checkpoints": "pnca.training.checkpoints",
+    "distributed": "pnca.training.distributed",
+    "load": "pnca.persistence.model_file",
+    "save": "pnca.persistence.model_file",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

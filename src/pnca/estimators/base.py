@@ -271,6 +271,8 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         found = attributes_of(fitted) | {"fitted_": fitted, "history_": trained.history.as_dict()}
         found |= {"class_weight_": examples.class_weight, "n_samples_fit_": len(examples.labels)}
         found |= {"was_interrupted_": trained.was_interrupted, "n_iter_": len(trained.history.loss)}
+        if examples.groups is not None:
+            found["n_groups_"] = examples.n_groups
         if choice is not None:
             found |= choice.attributes()
             strengths = options.strengths(fitted.input_shape)

@@ -59,6 +59,8 @@ class NCAClassifier(NeighbourClassifier):
         Weighted share of each class in the training data.
     history_ : dict
         ``loss`` and ``accuracy`` (both leave-one-out) in each epoch.
+    n_groups_ : int
+        Number of the groups that were given; only with ``groups``.
     n_iter_ : int
         Epochs run.
     was_interrupted_ : bool
