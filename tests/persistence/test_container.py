@@ -100,7 +100,8 @@ def test_length__of_an_empty_giant_is_refused_at_once(path):
 
 
 @pytest.mark.parametrize(
-    "text", ['{"a":1,"a":2}', "[NaN]", "[1e]", "[" * 10**5, "\xe9", "[" + "1" * 5000 + "]"]
+    "text",
+    ['{"a":1,"a":2}', "[NaN]", "[1e999]", "[-Infinity]", "[1e]", "[" * 10**5, "\xe9", "[" + "1" * 5000 + "]"],
 )
 def test_json__that_is_none_is_refused(text, path, monkeypatch):
     monkeypatch.setattr(

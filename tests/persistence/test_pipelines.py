@@ -180,6 +180,24 @@ def test_pipeline__forged_is_refused(change, forged):
         pnca.load(path)
 
 
+@pytest.mark.parametrize("depth", [100, 400, 1000, 5000])
+def test_pipeline__of_lists_without_end_is_refused(depth, forged, monkeypatch):
+    """However deep: JSON may refuse it, or what reads the lists."""
+    monkeypatch.setattr("pnca.persistence.container.to_json", deep_json)
+    marker = f"deep {depth}"
+    path = forged(lambda found: found["steps"].insert(0, marker))
+    with pytest.raises(CorruptDataError, match=r"pipeline\.pnca is damaged"):
+        pnca.load(path)
+
+
+def deep_json(value):
+    """JSON in which a text stands for lists in lists."""
+    text = json.dumps(value, separators=(",", ":"))
+    for depth in (100, 400, 1000, 5000):
+        text = text.replace(f'"deep {depth}"', '{"list":[' * depth + "]}" * depth)
+    return text.encode()
+
+
 def test_pipeline__of_another_scikit_learn_is_warned_of(forged):
     path = forged(lambda found: found.update({"sklearn": "1.0"}))
     with pytest.warns(InconsistentVersionWarning, match=rf"1\.0 .*{sklearn.__version__}"):

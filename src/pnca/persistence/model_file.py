@@ -107,6 +107,8 @@ def load(
         return model_of(content, device, module)
     except MalformedError as error:
         refuse(path, f"it has {error}")
+    except RecursionError:
+        refuse(path, "its parts lie too deep in each other")
     except InvalidInputError as error:
         raise InvalidInputError(f"{path}: {error}") from error
 
