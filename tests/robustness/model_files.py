@@ -80,10 +80,11 @@ def content_of(name):
     return about, found, from_bytes(tensors)
 
 
-def forge(path, name, change):
+def forge(path, name, change, change_about=lambda about: None):
     """Write the file of a model with its JSON and tensors changed, and checksums that fit them."""
     about, found, tensors = content_of(name)
     change(found, tensors)
+    change_about(about)
     path.write_bytes(b"".join(packed(Content(about, found, to_bytes(tensors)))))
 
 
@@ -213,6 +214,18 @@ _CHANGES = [
 ]  # fmt: skip
 
 
+def _other_about(rng):
+    """A change of what the manifest says, or none."""
+
+    def change(about):
+        name = ["pnca", "model", "examples", "classes", "groups", "format", "parts", "digest", "x"][
+            rng.randint(9)
+        ]
+        about[name] = copy.deepcopy(_ODD[rng.randint(len(_ODD))])
+
+    return (lambda about: None) if rng.randint(8) else change
+
+
 # --- archives that are no file of ours --------------------------------------------------------------------
 
 
@@ -274,7 +287,7 @@ def damaged_model(seed, folder):
         change = _CHANGES[rng.randint(len(_CHANGES))]
         case = f"seed {seed}, {name}, forged: {change.__name__}"
         try:
-            forge(path, name, lambda found, tensors: change(rng, found, tensors))
+            forge(path, name, lambda found, tensors: change(rng, found, tensors), _other_about(rng))
         except (ValueError, OverflowError, TypeError) as error:  # it cannot even be written
             assert "JSON" in str(error) or isinstance(error, ValueError), f"{case}: {error}"
             return
