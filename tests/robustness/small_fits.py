@@ -309,7 +309,7 @@ def _check_saved(model, rows, case, folder):
     path, X = folder / "model.pnca", rows[:3].clip(-1e30, 1e30)
     try:
         with refusals(f"{case}: saved"):
-            pnca.save(model, path)
+            pnca.save(model, path, overwrite=True)
     except Refused as refusal:
         assert "The parameter" in str(refusal), f"{case}: cannot be saved: {refusal}"
         return
