@@ -20,7 +20,7 @@ from robustness.model_files import forge, model, opened, written
 def parts(kind):
     """Every class of the table, with its fields."""
     if isinstance(kind, Part):
-        for of, table in kind.classes.items():
+        for of, table in kind.classes.values():
             yield of, table
             for item in table.values():
                 yield from parts(item)

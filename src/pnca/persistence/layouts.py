@@ -230,33 +230,29 @@ class Sized(NamedTuple):
         return value
 
 
-@dataclass(frozen=True)
-class Part:
+#: Classes of objects by their names in files, each with the kinds of its fields.
+Classes = Mapping[str, tuple[type, Mapping[str, Kind]]]
+
+
+class Part(NamedTuple):
     """An object of one of some classes, each with the kinds of its fields."""
 
-    classes: Mapping[type, Mapping[str, Kind]]
+    classes: Classes
 
     def write(self, value: Any, path: str, store: Store) -> Any:  # noqa: ANN401
         """The name of the class, and its fields."""
-        kind = type(value)
-        if kind not in self.classes:
-            raise MalformedError(f"{path} of class {kind.__name__}")
-        fields = self.classes[kind].items()
-        return {
-            kind.__name__: {
-                name: k.write(getattr(value, name), f"{path}.{name}", store) for name, k in fields
-            }
-        }
+        for name, (kind, fields) in self.classes.items():
+            if type(value) is kind:
+                parts = fields.items()
+                return {name: {key: k.write(getattr(value, key), f"{path}.{key}", store) for key, k in parts}}
+        raise MalformedError(f"{path} of class {type(value).__name__}")
 
     def read(self, found: Any, path: str, store: Store) -> Any:  # noqa: ANN401
         """The object."""
-        by_name = {kind.__name__: kind for kind in self.classes}
         name = next(iter(found)) if isinstance(found, dict) and len(found) == 1 else ""
-        if name not in by_name:
+        if name not in self.classes:
             raise MalformedError(f"{path} of a class that it cannot have")
-        kind, content = by_name[name], found[name]
-        fields = self.classes[kind]
+        content, (kind, fields) = found[name], self.classes[name]
         if not isinstance(content, dict) or content.keys() != fields.keys():
             raise MalformedError(f"{path} of other fields")
-        read = {name: k.read(content[name], f"{path}.{name}", store) for name, k in fields.items()}
-        return kind(**read)
+        return kind(**{key: k.read(content[key], f"{path}.{key}", store) for key, k in fields.items()})

@@ -1,6 +1,7 @@
 """Everything that a fitted model may consist of, as one table; what is not in it is in no file.
 
-To add a kernel, an expert or a reader is to add its class and the kinds of its fields here.
+To add a kernel, an expert or a reader is to add its class and the kinds of its fields here. The texts are the
+names in files: a class that is renamed keeps its text.
 """
 
 from __future__ import annotations
@@ -25,7 +26,19 @@ from pnca.models.kernels import ExactKernel, OrthogonalKernel, PositiveKernel, S
 from pnca.models.pool import Pool
 from pnca.networks import MLP
 from pnca.persistence.encoding import MalformedError
-from pnca.persistence.layouts import Array, Kind, Maybe, Named, Part, Plain, Several, Sized, Store, Value
+from pnca.persistence.layouts import (
+    Array,
+    Classes,
+    Kind,
+    Maybe,
+    Named,
+    Part,
+    Plain,
+    Several,
+    Sized,
+    Store,
+    Value,
+)
 from pnca.persistence.modules import Module
 
 _WHOLE, _SINGLE, _DOUBLE = torch.int64, torch.float32, torch.float64
@@ -36,105 +49,144 @@ _ANY = Plain()
 # Letters: n examples, m particles of q parameters, c classes, D columns or pixels, o outputs of the network
 # (for neighbours the latent dimensions), N nodes of t trees, w answers of a pool, s members, g places.
 
-_COLUMNS: Mapping[type, Mapping[str, Kind]] = {
-    Column: {
-        "name": _ANY,
-        "kind": Value(str, choices=("number", "date", "duration", "category", "left out")),
-        "middle": _NUMBER,
-        "values": Several(_ANY),
-        "others": Several(_ANY),
-        "shares": Several(_SHARE),
-        "expects_new": _FLAG,
-        "has_holes": _FLAG,
-    },
+_COLUMNS: Classes = {
+    "Column": (
+        Column,
+        {
+            "name": _ANY,
+            "kind": Value(str, choices=("number", "date", "duration", "category", "left out")),
+            "middle": _NUMBER,
+            "values": Several(_ANY),
+            "others": Several(_ANY),
+            "shares": Several(_SHARE),
+            "expects_new": _FLAG,
+            "has_holes": _FLAG,
+        },
+    ),
 }
-_TREES: Mapping[type, Mapping[str, Kind]] = {
-    Trees: {
-        "roots": Array(_WHOLE, "t"),
-        "children": Array(_WHOLE, "N 2", below="N"),
-        "features": Array(_WHOLE, "N", below="D"),
-        "thresholds": Array(_DOUBLE, "N"),
-        "depth": Value(int, 0, 2**31),
-    },
+_TREES: Classes = {
+    "Trees": (
+        Trees,
+        {
+            "roots": Array(_WHOLE, "t"),
+            "children": Array(_WHOLE, "N 2", below="N"),
+            "features": Array(_WHOLE, "N", below="D"),
+            "thresholds": Array(_DOUBLE, "N"),
+            "depth": Value(int, 0, 2**31),
+        },
+    ),
 }
-_EXPERTS: Mapping[type, Mapping[str, Kind]] = {
-    LinearExpert: {"coefficients": Array(_DOUBLE, "l c"), "ridge": _POSITIVE},
-    ForestExpert: {
-        "trees": Part(_TREES),
-        "leaf_probabilities": Array(_DOUBLE, "N c", 0, 1.001),
-        "leaf_weights": Array(_DOUBLE, "N", 0),
-        "class_shares": Array(_DOUBLE, "c", 0, 1.001),
-        "of_examples": Array(_WHOLE, "n t", below="N"),
-        "labels": Array(_WHOLE, "n", below="c"),
-        "weights": Array(_DOUBLE, "n", 0),
-        "temperature": _POSITIVE,
-    },
+_EXPERTS: Classes = {
+    "LinearExpert": (LinearExpert, {"coefficients": Array(_DOUBLE, "l c"), "ridge": _POSITIVE}),
+    "ForestExpert": (
+        ForestExpert,
+        {
+            "trees": Part(_TREES),
+            "leaf_probabilities": Array(_DOUBLE, "N c", 0, 1.001),
+            "leaf_weights": Array(_DOUBLE, "N", 0),
+            "class_shares": Array(_DOUBLE, "c", 0, 1.001),
+            "of_examples": Array(_WHOLE, "n t", below="N"),
+            "labels": Array(_WHOLE, "n", below="c"),
+            "weights": Array(_DOUBLE, "n", 0),
+            "temperature": _POSITIVE,
+        },
+    ),
 }
-_SHAPES: Mapping[type, Mapping[str, Kind]] = {
-    familiarity.ClassShape: {
-        "centres": Array(_SINGLE, "u D"),
-        "directions": Array(_SINGLE, "v D"),
-        "spreads": Array(_SINGLE, "v", is_positive=True),
-        "beside": Array(_SINGLE, "", is_positive=True),
-    },
+_SHAPES: Classes = {
+    "ClassShape": (
+        familiarity.ClassShape,
+        {
+            "centres": Array(_SINGLE, "u D"),
+            "directions": Array(_SINGLE, "v D"),
+            "spreads": Array(_SINGLE, "v", is_positive=True),
+            "beside": Array(_SINGLE, "", is_positive=True),
+        },
+    ),
 }
-_SAY: Mapping[type, Mapping[str, Kind]] = {
-    familiarity.Familiarity: {
-        "shape": Part(_SHAPES),
-        "typical": _NUMBER,
-        "spread": _POSITIVE,
-        "apartness": _SHARE,
-    },
+_SAY: Classes = {
+    "Familiarity": (
+        familiarity.Familiarity,
+        {
+            "shape": Part(_SHAPES),
+            "typical": _NUMBER,
+            "spread": _POSITIVE,
+            "apartness": _SHARE,
+        },
+    ),
 }
-_POOLS: Mapping[type, Mapping[str, Kind]] = {
-    Pool: {
-        "experts": Named(Part(_EXPERTS)),
-        "weights": Array(_DOUBLE, "w", 0, 1.001),
-        "familiarity": Maybe(Part(_SAY)),
-    },
+_POOLS: Classes = {
+    "Pool": (
+        Pool,
+        {
+            "experts": Named(Part(_EXPERTS)),
+            "weights": Array(_DOUBLE, "w", 0, 1.001),
+            "familiarity": Maybe(Part(_SAY)),
+        },
+    ),
 }
-_PLACES: Mapping[type, Mapping[str, Kind]] = {
-    Places: {"points": Array(_DOUBLE, "s g o"), "log_scales": Array(_DOUBLE, "s g"), "bandwidth": _POSITIVE},
+_PLACES: Classes = {
+    "Places": (
+        Places,
+        {"points": Array(_DOUBLE, "s g o"), "log_scales": Array(_DOUBLE, "s g"), "bandwidth": _POSITIVE},
+    ),
 }
-_FEATURES: Mapping[type, Mapping[str, Kind]] = {
-    ClassFeatures: {
-        "places": Part(_PLACES),
-        "log_sums": Array(_DOUBLE, "s c g", most=1e300, may_be_infinite=True),
-    },
+_FEATURES: Classes = {
+    "ClassFeatures": (
+        ClassFeatures,
+        {
+            "places": Part(_PLACES),
+            "log_sums": Array(_DOUBLE, "s c g", most=1e300, may_be_infinite=True),
+        },
+    ),
 }
-_KERNELS: Mapping[type, Mapping[str, Kind]] = {
-    ExactKernel: {"bandwidth": _POSITIVE, "is_shared": _FLAG},
-    OrthogonalKernel: {"bandwidth": _POSITIVE, "frequencies": Array(_DOUBLE, "o f")},
-    PositiveKernel: {"bandwidth": _POSITIVE, "is_shared": _FLAG, "directions": Array(_DOUBLE, "o e")},
+_KERNELS: Classes = {
+    "ExactKernel": (ExactKernel, {"bandwidth": _POSITIVE, "is_shared": _FLAG}),
+    "OrthogonalKernel": (OrthogonalKernel, {"bandwidth": _POSITIVE, "frequencies": Array(_DOUBLE, "o f")}),
+    "PositiveKernel": (
+        PositiveKernel,
+        {"bandwidth": _POSITIVE, "is_shared": _FLAG, "directions": Array(_DOUBLE, "o e")},
+    ),
 }
-_FACTORS: Mapping[type, Mapping[str, Kind]] = {InputFactor: {"scale": _POSITIVE, "weight": _NOT_NEGATIVE}}
-_SUPPORTS: Mapping[type, Mapping[str, Kind]] = {
-    Support: {
-        "embeddings": Array(_DOUBLE, "m n o"),
-        "labels": Array(_WHOLE, "n", below="c"),
-        "weights": Array(_DOUBLE, "n", 0),
-        "n_classes": Sized(_COUNT, {"c": int}),
-        "background": _NOT_NEGATIVE,
-        "input_factor": Maybe(Part(_FACTORS)),
-        "inputs": Maybe(Array(_SINGLE, "n ...")),
-        "features": Maybe(Part(_FEATURES)),
-    },
+_FACTORS: Classes = {"InputFactor": (InputFactor, {"scale": _POSITIVE, "weight": _NOT_NEGATIVE})}
+_SUPPORTS: Classes = {
+    "Support": (
+        Support,
+        {
+            "embeddings": Array(_DOUBLE, "m n o"),
+            "labels": Array(_WHOLE, "n", below="c"),
+            "weights": Array(_DOUBLE, "n", 0),
+            "n_classes": Sized(_COUNT, {"c": int}),
+            "background": _NOT_NEGATIVE,
+            "input_factor": Maybe(Part(_FACTORS)),
+            "inputs": Maybe(Array(_SINGLE, "n ...")),
+            "features": Maybe(Part(_FEATURES)),
+        },
+    ),
 }
-_PLANES: Mapping[type, Mapping[str, Kind]] = {
-    Plane: {"centre": Array(_SINGLE, "D"), "directions": Array(_SINGLE, "k D"), "noise": _NOT_NEGATIVE},
+_PLANES: Classes = {
+    "Plane": (
+        Plane,
+        {"centre": Array(_SINGLE, "D"), "directions": Array(_SINGLE, "k D"), "noise": _NOT_NEGATIVE},
+    ),
 }
-_NOVELTIES: Mapping[type, Mapping[str, Kind]] = {
-    Novelty: {"plane": Part(_PLANES), "typical": _NUMBER, "spread": _POSITIVE, "depth": _NOT_NEGATIVE},
+_NOVELTIES: Classes = {
+    "Novelty": (
+        Novelty,
+        {"plane": Part(_PLANES), "typical": _NUMBER, "spread": _POSITIVE, "depth": _NOT_NEGATIVE},
+    ),
 }
-_READERS: Mapping[type, Mapping[str, Kind]] = {
-    SoftmaxReader: {},
-    NeighbourReader: {
-        "kernel": Part(_KERNELS),
-        "support": Part(_SUPPORTS),
-        "prior": Array(_DOUBLE, "c", 0, 1.001),
-        "novelty": Maybe(Part(_NOVELTIES)),
-        "pool": Maybe(Part(_POOLS)),
-    },
+_READERS: Classes = {
+    "SoftmaxReader": (SoftmaxReader, {}),
+    "NeighbourReader": (
+        NeighbourReader,
+        {
+            "kernel": Part(_KERNELS),
+            "support": Part(_SUPPORTS),
+            "prior": Array(_DOUBLE, "c", 0, 1.001),
+            "novelty": Maybe(Part(_NOVELTIES)),
+            "pool": Maybe(Part(_POOLS)),
+        },
+    ),
 }
 
 
@@ -142,37 +194,43 @@ def _n_parameters(sizes: tuple[int, ...]) -> int:
     return sum((before + 1) * after for before, after in pairwise(sizes))
 
 
-_NETWORKS: Mapping[type, Mapping[str, Kind]] = {
-    MLP: {
-        "layer_sizes": Sized(
-            Several(_COUNT),
-            {
-                "D": lambda sizes: int(sizes[0]),
-                "...": lambda sizes: (int(sizes[0]),),
-                "o": lambda sizes: int(sizes[-1]),
-                "q": _n_parameters,
-            },
-        ),
-        "dropout": _SHARE,
-    },
+_NETWORKS: Classes = {
+    "MLP": (
+        MLP,
+        {
+            "layer_sizes": Sized(
+                Several(_COUNT),
+                {
+                    "D": lambda sizes: int(sizes[0]),
+                    "...": lambda sizes: (int(sizes[0]),),
+                    "o": lambda sizes: int(sizes[-1]),
+                    "q": _n_parameters,
+                },
+            ),
+            "dropout": _SHARE,
+        },
+    ),
 }
-_SCALERS: Mapping[type, Mapping[str, Kind]] = {
-    Scaler: {"centre": Array(_DOUBLE, "D"), "spread": Array(_DOUBLE, "D", is_positive=True)},
+_SCALERS: Classes = {
+    "Scaler": (Scaler, {"centre": Array(_DOUBLE, "D"), "spread": Array(_DOUBLE, "D", is_positive=True)}),
 }
-_TABLES: Mapping[type, Mapping[str, Kind]] = {
-    Columns: {"parts": Several(Part(_COLUMNS)), "is_plain": _FLAG},
+_TABLES: Classes = {
+    "Columns": (Columns, {"parts": Several(Part(_COLUMNS)), "is_plain": _FLAG}),
 }
 FITTED = Part(
     {
-        Fitted: {
-            "classes": Sized(Plain((np.ndarray,)), {"c": len}),
-            "input_shape": Sized(Several(_COUNT), {"D": math.prod, "shape": tuple}),
-            "network": Module(Part(_NETWORKS)),
-            "particles": Array(_SINGLE, "m q"),
-            "scaler": Maybe(Part(_SCALERS)),
-            "reader": Part(_READERS),
-            "columns": Maybe(Part(_TABLES)),
-        },
+        "Fitted": (
+            Fitted,
+            {
+                "classes": Sized(Plain((np.ndarray,)), {"c": len}),
+                "input_shape": Sized(Several(_COUNT), {"D": math.prod, "shape": tuple}),
+                "network": Module(Part(_NETWORKS)),
+                "particles": Array(_SINGLE, "m q"),
+                "scaler": Maybe(Part(_SCALERS)),
+                "reader": Part(_READERS),
+                "columns": Maybe(Part(_TABLES)),
+            },
+        ),
     }
 )
 #: What estimators have beside ``fitted_`` and what is read from it; none of it decides a prediction.
