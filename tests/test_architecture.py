@@ -28,7 +28,8 @@ LEVELS = {
         "pipelines": 8,
         "vision": 8,
         "evaluation": 8,
-        "interfaces": 9,
+        "persistence": 9,
+        "interfaces": 10,
     },
     "pnca_studies": {"arrays": 0, "data": 1, "rivals": 1, "experiments": 2, "reports": 3, "commands": 4},
 }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         PNCAClassifier,
         paper_settings,
     )
+    from pnca.persistence.model_file import load, save
     from pnca.pipelines import decide, drift, familiarity, predict_set
     from pnca.training.checkpoints import checkpoints
     from pnca.training.distributed import distributed
@@ -32,12 +33,15 @@ __all__ = [
     "distributed",
     "drift",
     "familiarity",
+    "load",
     "paper_settings",
     "predict_set",
+    "save",
 ]
 
 #: Where a name comes from, if not from the estimators.
 _MODULES = {"checkpoints": "pnca.training.checkpoints", "distributed": "pnca.training.distributed"}
+_MODULES |= dict.fromkeys(("load", "save"), "pnca.persistence.model_file")
 _MODULES |= dict.fromkeys(("decide", "drift", "familiarity", "predict_set"), "pnca.pipelines")
 
 

@@ -10,8 +10,13 @@
     │   ├── TrainingDivergedError (also ArithmeticError) the loss stopped being a number
     │   └── MissingExtraError    (also ImportError)   an optional dependency is not installed
 
-Each also derives from the built-in a scikit-learn user would catch.
+Each also derives from the built-in a scikit-learn user would catch. There is one warning of our own,
+``InconsistentVersionWarning``.
 """
+
+
+class InconsistentVersionWarning(UserWarning):
+    """A pickle was written by another version; scikit-learn has a warning of this name for its own."""
 
 
 class PncaError(Exception):

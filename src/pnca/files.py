@@ -112,6 +112,18 @@ def write_atomically(path: str | Path, write: Callable[[Path], None]) -> Path:
     return target
 
 
+def write_bytes(path: str | Path, *parts: bytes) -> Path:
+    """Write bytes that are on the disk before they take the place of an earlier file."""
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())  # a power cut must not cost both
+
+    return write_atomically(path, write)
+
+
 def write_json(path: str | Path, content: Any) -> Path:  # noqa: ANN401
     """Write JSON atomically; NaN, which JSON lacks, is an error."""
     return write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

@@ -46,6 +46,7 @@ TASKS = {
     "interrupted_fit": Task("interrupts", 60, "a fit gets Ctrl-C or SIGTERM at a random moment", 300),
     "failing_folder": Task("checkpoint_folders", 100, "a folder of checkpoints that fails in some way", 120),
     "damaged_checkpoint": Task("checkpoints", 500, "a damaged or forged checkpoint", 120),
+    "damaged_model": Task("model_files", 10_000, "a damaged or forged file of a model", 120),
     "damaged_cell": Task("cells", 500, "a damaged result of a study", 120),
     "damaged_run": Task("cells", 300, "a damaged folder of a study", 120),
     "damaged_data": Task("data_damage", 600, "a damaged file of images or arrays"),

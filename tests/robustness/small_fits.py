@@ -35,7 +35,8 @@ def small_fit(seed, folder):
     verdict = max(verdict, inputs.verdict, labels.verdict, groups.verdict)
     case = f"small_fit {seed}: {made.name}, {shape} {inputs.name}, {labels.name}, {groups.name}"
     others = {} if groups.value is None else {"groups": groups.value}
-    _check(rng, kind, settings, inputs.value, labels.value, others, _cautious(verdict, settings, shape), case)
+    verdict = _cautious(verdict, settings, shape)
+    _check(rng, kind, settings, inputs.value, labels.value, others, verdict, case, folder)
 
 
 def default_fit(seed, folder):
@@ -50,7 +51,7 @@ def default_fit(seed, folder):
     case = f"default_fit {seed}: {shape} {inputs.name}"
     settings = {"random_state": int(rng.integers(100)), "device": "cpu"}
     verdict = _cautious(inputs.verdict, settings, shape)
-    _check(rng, pnca.PNCAClassifier, settings, inputs.value, classes, {}, verdict, case)
+    _check(rng, pnca.PNCAClassifier, settings, inputs.value, classes, {}, verdict, case, folder)
 
 
 def _classes(rng, least=3):
@@ -69,7 +70,7 @@ def _cautious(verdict, settings, shape):
     return EITHER if verdict == LEGAL and is_odd else verdict
 
 
-def _check(rng, kind, settings, X, y, others, verdict, case):
+def _check(rng, kind, settings, X, y, others, verdict, case, folder):
     before = _fingerprint(X), _fingerprint(y)
     with untouched_random_numbers(case, but_numpy=settings.get("random_state") is None):
         model = _fitted(kind, settings, X, y, others, verdict, case)
@@ -88,6 +89,7 @@ def _check(rng, kind, settings, X, y, others, verdict, case):
             _check_repeated(model, kind, settings, X, y, others, case)
         if settings.get("module") is None:
             _check_pickled(model, rows, case)
+        _check_saved(model, rows, case, folder)
 
 
 def _fitted(kind, settings, X, y, others, verdict, case):
@@ -300,6 +302,25 @@ def _check_pickled(model, rows, case):
         again = pickle.loads(pickle.dumps(model))
         np.testing.assert_array_equal(again.predict_log_proba(X), model.predict_log_proba(X), err_msg=case)
     assert sorted(vars(again)) == sorted(vars(model)), f"{case}: attributes after pickling"
+
+
+def _check_saved(model, rows, case, folder):
+    """What is loaded from a file is the model; only a parameter that is no plain value may be refused."""
+    path, X = folder / "model.pnca", rows[:3].clip(-1e30, 1e30)
+    try:
+        with refusals(f"{case}: saved"):
+            pnca.save(model, path, overwrite=True)
+    except Refused as refusal:
+        assert "The parameter" in str(refusal), f"{case}: cannot be saved: {refusal}"
+        return
+    with refusals(f"{case}: loaded"):
+        again = pnca.load(path, module=model.module)
+        for name, expected in answers(model, X).items():
+            np.testing.assert_array_equal(answers(again, X)[name], expected, err_msg=f"{case}: loaded {name}")
+        repr(again), clone(again)
+    assert sorted(vars(again)) == sorted(vars(model)), f"{case}: attributes after loading"
+    assert (again.classes_ == model.classes_).all(), f"{case}: classes after loading"
+    assert again.classes_.dtype == model.classes_.dtype, f"{case}: type of the classes after loading"
 
 
 # --- queries that cannot be right -----------------------------------------------------------------------

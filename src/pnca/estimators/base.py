@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from pnca import __version__
 from pnca.estimators._compat import Interval, StrOptions, fit_context
 from pnca.estimators.checks import Inputs, check_examples, check_inputs
-from pnca.exceptions import InvalidInputError
+from pnca.exceptions import InconsistentVersionWarning, InvalidInputError
 from pnca.models.fitted import Fitted, FloatArray, attributes_of
 from pnca.models.options import Options
 from pnca.models.plan import Plan
@@ -231,13 +233,22 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         # Attributes that are views of the fitted state would be written a second time.
         state: dict[str, Any] = super().__getstate__()
         views = attributes_of(self.fitted_) if "fitted_" in state else {}
-        return {name: value for name, value in state.items() if name not in views}
+        kept = {name: value for name, value in state.items() if name not in views}
+        return kept | {"_pnca_version": __version__}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "n_iter_" in state and "fitted_" not in state:
             raise InvalidInputError(
                 f"This {type(self).__name__} was fitted and pickled by pnca 0.1, whose models cannot be "
                 "read: fit it again."
+            )
+        state = dict(state)
+        if (version := state.pop("_pnca_version", __version__)) != __version__:
+            warnings.warn(
+                f"This {type(self).__name__} was pickled by pnca {version}, and this is {__version__}: its "
+                "answers may be others. Files of pnca.save last.",
+                InconsistentVersionWarning,
+                stacklevel=2,
             )
         super().__setstate__(state)
         if "fitted_" in state:

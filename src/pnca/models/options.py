@@ -74,7 +74,7 @@ class Options:
         experts = self._expert_names(input_shape)
         is_wide = _MANY_COLUMNS < math.prod(input_shape) <= _VERY_MANY_COLUMNS
         networks: dict[str, Any] = (_WIDE if is_wide else _SMALL) if experts else _LARGE
-        found = {name: value for name, value in networks.items() if getattr(self, name) == "auto"}
+        found = {name: value for name, value in networks.items() if _is_auto(getattr(self, name))}
         return replace(self, experts=experts, **found)
 
     def _expert_names(self, input_shape: tuple[int, ...]) -> tuple[str, ...]:
@@ -171,6 +171,11 @@ class Options:
         """What changes training images at random, if anything does."""
         strengths = self.strengths(input_shape)
         return Augmentation(image=self.image(input_shape), strengths=strengths) if any(strengths) else None
+
+
+def _is_auto(value: Any) -> bool:  # noqa: ANN401
+    """Whether nothing is given; an array is never equal to a text, but in each place."""
+    return isinstance(value, str) and value == "auto"
 
 
 def _own_number(name: str, value: Any, kind: str) -> Any:  # noqa: ANN401

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from pnca.exceptions import CorruptDataError, InvalidInputError
-from pnca.files import make_folder, own_folder, write_atomically
+from pnca.files import make_folder, own_folder, write_bytes
 from pnca.training.shards import ONE_PROCESS, PROCESSES, Shards
 from pnca.training.states import HasState, NumpyStream, State, TorchStreams, Values
 
@@ -131,7 +131,7 @@ class Checkpoint:
         metadata["digest"] = _digest(metadata, tensors)
         content = save(tensors, metadata={"pnca": json.dumps(metadata)})
         try:
-            _write_whole(self.path, content)
+            write_bytes(self.path, content)
         except OSError as error:
             self.report(error)
 
@@ -178,7 +178,7 @@ class _Session:
         try:
             for left_over in self.folder.glob(".fit-*.tmp"):
                 left_over.unlink()
-            _write_whole(self.folder / "fit-000", b"trial").unlink()
+            write_bytes(self.folder / "fit-000", b"trial").unlink()
         except OSError as error:
             raise InvalidInputError(
                 f"No checkpoint can be written to {self.folder} ({error.strerror}): make room there, or "
@@ -266,18 +266,6 @@ def _read(path: Path) -> bytes | None:
     raise InvalidInputError(
         f"The checkpoint {path} cannot be read ({reason}): delete it to start over, or {_ADVICE}."
     )
-
-
-def _write_whole(path: Path, content: bytes) -> Path:
-    """Write a file that is on the disk before it takes the place of the last one."""
-
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())  # a power cut must not cost both
-
-    return write_atomically(path, write)
 
 
 def _parse(content: bytes, path: Path) -> tuple[dict[str, Any], State]:
