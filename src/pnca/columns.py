@@ -313,6 +313,10 @@ def _is_number(value: Any) -> bool:  # noqa: ANN401
 
 
 def _as_numbers(values: Any, name: Any) -> FloatArray:  # noqa: ANN401
+    if np.iscomplexobj(values):  # numpy would drop the imaginary parts
+        raise InvalidInputError(f"Column {name!r} holds complex numbers: take their parts.")
+    if getattr(getattr(values, "dtype", None), "kind", "") in ("m", "M"):  # and count nanoseconds
+        raise InvalidInputError(f"Column {name!r} of the array holds dates: pass a pandas table.")
     try:
         return np.asarray(values, dtype=np.float64)
     except OverflowError as error:

@@ -209,6 +209,16 @@ def test_text_in_arrays__is_refused_with_advice():
         make("PNCA").fit(X, [0, 1, 0, 1])
 
 
+@pytest.mark.parametrize(("values", "message"), [(1j, "complex"), (np.datetime64("2026-01-01"), "dates")])
+def test_arrays_of_other_numbers__are_refused_after_a_fit_with_holes(values, message):
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
+    X[3, 1] = np.nan
+    model = make("NCA").fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        model.predict(np.full((2, 2), values))
+
+
 def test_dicts__are_refused_with_advice(model, table):
     with pytest.raises(InvalidInputError, match="X is a dict: pass a pandas table"):
         model.predict(table[0].to_dict("list"))

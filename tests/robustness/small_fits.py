@@ -245,7 +245,10 @@ def _check_far(model, X, proba, case):
     fitted = vars(model)
     if not fitted.get("input_weight_") or not fitted.get("background_") or "input_scale_" not in fitted:
         return
-    scaled = X.reshape(len(X), -1)
+    X, columns = X.reshape(len(X), -1), model.fitted_.columns
+    if columns is not None and not columns.is_plain:
+        X = columns.encode(X)[:, :-1]
+    scaled = X
     if "input_spread_" in fitted:
         scaled = (scaled - model.input_centre_) / model.input_spread_
     support = model.support_inputs_.reshape(len(model.support_inputs_), -1).astype(float)
