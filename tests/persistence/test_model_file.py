@@ -54,6 +54,10 @@ def assert_same(found, model, X):
             np.testing.assert_array_equal(getattr(found, name), value, err_msg=name)
         elif isinstance(value, (int, float, list, dict, tuple)) and name not in ("module", "device"):
             assert getattr(found, name) == value, name
+    if hasattr(model, "decide") and hasattr(model, "oof_proba_"):
+        decisions, others = (m.decide(X, max_error=0.2).__dict__ for m in (model, found))
+        for name in ("label", "reason", "confidence", "familiarity"):
+            np.testing.assert_array_equal(others[name], decisions[name], err_msg=name)
     check_is_fitted(found)
     assert repr(found) == repr(clone(model).set_params(device=found.device, module=found.module))
 
