@@ -1,7 +1,7 @@
 """Compare ways to certify a threshold on confidence, in simulation: how much is answered, how often in vain.
 
-``python benchmarks/thresholds.py`` prints the share of inputs that are answered, and the share of draws in which
-more than 5 % of the answers are wrong, promised with confidence .9, for the walk of
+``python benchmarks/thresholds.py`` prints the share of inputs that are answered, and the share of draws in
+which more than 5 % of the answers are wrong, promised with confidence .9, for the walk of
 ``pnca.calibration.selective``, for Bonferroni on grids of ranks, and with groups of five for the bound of
 Hoeffding and Bentkus in place of the bet.
 """
@@ -20,7 +20,7 @@ from pnca.calibration.selective import certified_threshold, examples_needed
 FloatArray = NDArray[np.float64]
 
 MAX_ERROR, CONFIDENCE = 0.05, 0.9
-#: Error rate by rank, zero for the surest: 3 % and 10 % of all answers are wrong, and just too many everywhere.
+#: Error rate by rank, zero for the surest: 3 % and 10 % of all are wrong, and just too many everywhere.
 RATES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "3 % wrong": lambda u: 0.12 * u**3,
     "10 % wrong": lambda u: 0.5 * u**4,

@@ -1,5 +1,7 @@
 """The benchmark of decisions runs at toy size, and its tables have a row for each data set."""
 
+from pathlib import Path
+
 import numpy as np
 
 import decisions
@@ -36,3 +38,10 @@ def test_thresholds__are_compared(capsys):
     of_right_answers = np.zeros(400, dtype=bool)
     u = np.linspace(0, 1, 400)
     assert {way(u, of_right_answers) for way in thresholds.WAYS.values()} == {1.0}
+
+
+def test_page__has_the_tables_of_the_results():
+    root = Path(decisions.__file__).parents[1]
+    tables = decisions.report(root / "benchmarks" / "results" / "decisions.csv").split("\n\n")
+    page = (root / "docs" / "decisions.md").read_text(encoding="utf-8")
+    assert [table in page for table in tables] == [True, True]

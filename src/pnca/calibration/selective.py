@@ -79,8 +79,8 @@ def betting_p_values(excess: FloatArray, groups: IntArray, max_error: float) -> 
 
     if the groups' sums :math:`Z_g \in [-\alpha, 1 - \alpha]` are independent and of expectation at least
     zero: the capital of a gambler who bets that they are below has then an expectation of at most one
-    (Waudby-Smith and Ramdas, 2024). In simulations it needed far fewer groups than the bound of Hoeffding and
-    Bentkus, to which a group with one answer is as noisy as a group with ten.
+    (Waudby-Smith and Ramdas, 2024). It needs far fewer groups than the bound of Hoeffding and Bentkus, to
+    which a group with one answer is as noisy as a group with ten.
 
     Parameters
     ----------
