@@ -54,7 +54,7 @@ method was set, with 100 rows in {draws} draws; a class is held out of iris and 
 
 ## Parts
 
-![Mean NLL and accuracy of every pool of the three parts](images/pool_parts.png)
+![Mean NLL of every pool of the three parts](images/pool_parts.png)
 
 Each pool has its own weights, learnt out of fold. *The whole is better on*: tables on which the mean NLL of
 all three is lower. *Sure* is as below.
@@ -78,6 +78,8 @@ without it, one the default. *Sure* is the share of the inputs of the unseen cla
 .9.
 
 ![NLL against sure answers on classes that were never seen](images/pool_caution.png)
+
+The numbers beside the points of wine are the powers.
 
 {caution}
 
@@ -178,14 +180,19 @@ def constants(found: Cells) -> str:
 
 
 def draw_parts(found: Cells, path: Path) -> None:
-    """Bars of the mean NLL of every pool."""
+    """The mean NLL of every pool."""
     ways = [way for way in next(iter(found.values())) if set(way.split(" + ")) <= set(PARTS)]
     ways = sorted(ways, key=lambda way: -means(found, TUNING, way, "nll").mean())
     figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
     values = [means(found, TUNING, way, "nll").mean() for way in ways]
-    bars = axes.barh(ways, values, color=["tab:blue" if way == WHOLE else "0.7" for way in ways])
-    axes.bar_label(bars, [f"{value:.3f}" for value in values], padding=3)
-    axes.set(xlabel="mean NLL on 15 tables, 100 rows (less is better)", xlim=(0.5, max(values) + 0.02))
+    colors = ["tab:blue" if way == WHOLE else "0.4" for way in ways]
+    axes.scatter(values, ways, color=colors)  # bars would have to begin at zero
+    for value, way in zip(values, ways, strict=True):
+        axes.annotate(f"{value:.3f}", (value, way), xytext=(7, -3), textcoords="offset points")
+    axes.grid(axis="y", color="0.9")
+    axes.set_axisbelow(True)
+    axes.set(xlabel="mean NLL on 15 tables, 100 rows (less is better)")
+    axes.margins(x=0.12, y=0.08)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
     plt.close(figure)
@@ -199,8 +206,9 @@ def draw_caution(found: Cells, path: Path) -> None:
     for name in UNSEEN:
         sure = [means(found, (name,), way, "sure")[0] for way in ways]
         axes.plot(nll, sure, marker="o", label=name)
-    for power, x in zip(POWERS, nll, strict=True):
-        axes.annotate(f"{power:g}", (x, 1.01), xycoords=("data", "axes fraction"), ha="center", fontsize=8)
+        if name == "wine":
+            for power, x, y in zip(POWERS, nll, sure, strict=True):
+                axes.annotate(f"{power:g}", (x, y), xytext=(7, 3), textcoords="offset points", fontsize=8)
     axes.set(xlabel="mean NLL on 15 tables", ylabel="unseen class answered above .9", ylim=(0, None))
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)

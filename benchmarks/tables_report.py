@@ -180,7 +180,7 @@ def first_screen(found: dict[tuple[str, str], Part]) -> str:
         over = (of.means([OURS], "nll_calibrated") / of.means([CONSTANT], "nll_calibrated")).max()
         wins = f"{nll['logistic regression']['better']:.0f} of {len(of.names)}"
         ours, theirs = f"{nll[OURS]['rank']:.2f}", f"{nll[best]['rank']:.2f} ({best})"
-        where = f"{part}, {ROWS[size]}, {of.n_draws} draws"
+        where = f"{part}, {ROWS[size]}, {of.n_draws} draw{'s' * (of.n_draws > 1)}"
         rows.append([where, ours, theirs, ", ".join(worse) or "none", wins, f"{over:.2f}"])
     head = [
         "tables",
