@@ -22,6 +22,7 @@ LEVELS = {
         "maths": 2,
         "accelerated": 3,
         "calibration": 3,
+        "explanations": 4,
         "networks": 4,
         "training": 5,
         "models": 6,
