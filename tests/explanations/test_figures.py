@@ -1,6 +1,7 @@
 """Figures show the numbers of the case."""
 
 import builtins
+import io
 from dataclasses import replace
 
 import numpy as np
@@ -75,6 +76,8 @@ def test_picture__in_colour_and_grey():
     assert as_shown(np.ones((2, 2)), (1, 1)).max() == 0
     for picture in (grey, np.ones((2, 2, 3))):
         assert as_png(picture).startswith(b"\x89PNG")
+    large = pyplot.imread(io.BytesIO(as_png(np.zeros((1000, 500)))))
+    assert large.shape[:2] == (334, 167)
 
 
 def test_figures__without_matplotlib_name_the_extra(cases, monkeypatch):

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 #: Classes that are drawn, the most probable ones.
 MOST_CLASSES = 12
+#: Pixels of a picture in a page, on its longer side.
+MOST_PIXELS = 400
 
 
 @dataclass(frozen=True)
@@ -181,8 +183,10 @@ def as_svg(draw: Callable[[Axes, Any, Colours], None], case: Explanation, size: 
 
 
 def as_png(picture: NDArray[Any], *, cmap: str = "gray") -> bytes:
-    """A picture of values from zero to one as PNG, a pixel each."""
+    """A picture of values from zero to one as PNG, a pixel each; of a large one every second, or fewer."""
     _matplotlib()
+    step = -(-max(picture.shape[:2]) // MOST_PIXELS)
+    picture = picture[::step, ::step]
     from matplotlib.image import imsave
 
     target = io.BytesIO()

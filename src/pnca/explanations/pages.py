@@ -98,7 +98,7 @@ def _map(name: str, found: Any) -> dict[str, str]:  # noqa: ANN401
     """A map as a picture, and where and how far it is highest, in words."""
     row, column = np.unravel_index(int(np.argmax(found)), found.shape)
     picture = as_png(as_shown(found, (0.0, float(found.max()))), cmap="magma")
-    caption = f"{MAPS[name]}: at most {found.max():.1f} sd, in row {row}, column {column}"
+    caption = f"{MAPS[name]}: at most {found.max():.1f} sd, at pixel ({row}, {column}), counted from zero"
     return {"source": data_uri(picture), "caption": caption}
 
 
