@@ -68,6 +68,15 @@ def test_unusual__folds_the_places_of_a_column_and_names_new_values():
     assert (ward.residual, ward.distance, ward.distance_share) == pytest.approx((1.0, 1.0, 1.0))
     assert size.residual == pytest.approx(-2.4)
     assert ward.residual_share + size.residual_share == pytest.approx(1)
-    assert none.part == 0
+    assert (none.residual, none.distance_share) == (0, 0)
     without = looks.unusual(("e", 7, 1.5), [Typical()] * 3, None, None, unit=0.5)
+    assert without[0].name == "ward"
     assert (without[0].residual, without[0].distance, without[0].is_new) == (None, None, False)
+
+
+def test_unusual__keeps_a_hundred_columns_of_many():
+    many = Looks(tuple(Column(name=j, kind="number") for j in range(300)))
+    squares = np.arange(300.0)
+    found = many.unusual(tuple(range(300)), [Typical()] * 300, None, squares, unit=1.0)
+    assert [column.name for column in found] == list(range(299, 199, -1))
+    assert found[0].distance_share == pytest.approx(299 / squares.sum())

@@ -50,11 +50,6 @@ class Column(NamedTuple):
     distance_share: float | None  # of the squared distance
     is_new: bool  # a category that no training example had
 
-    @property
-    def part(self) -> float:
-        """The larger of its two shares, by which columns are sorted."""
-        return max(self.residual_share or 0.0, self.distance_share or 0.0)
-
 
 class Agreement(NamedTuple):
     """How far the members of the neighbour model agree, and what the experts say."""
@@ -177,7 +172,7 @@ class Explanation:
     deviations : float or None
         How far the distance from the principal subspace lies above the typical one, in standard deviations.
     columns : tuple of Column
-        The columns, the most unusual first; empty where inputs have none.
+        The columns, the most unusual first, a hundred at most; empty where inputs have none.
     maps : dict of str to ndarray of shape (h, w)
         Of an image where it is unusual: ``"residual"`` and ``"distance"``, in standard deviations.
     given : tuple or ndarray

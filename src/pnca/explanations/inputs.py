@@ -18,6 +18,9 @@ from pnca.record import Record, is_missing, is_table
 
 FloatArray = NDArray[np.float64]
 
+#: Columns of a case that are kept.
+MOST_COLUMNS = 100
+
 
 class PictureShape(NamedTuple):
     """How the numbers of an input form a picture."""
@@ -40,6 +43,13 @@ class PictureShape(NamedTuple):
         found = self.picture(squares)
         summed: FloatArray = found if found.ndim == 2 else found.sum(axis=2)
         return np.sqrt(summed)
+
+
+class _Folded(NamedTuple):
+    """What columns have of the squares of a row."""
+
+    lengths: FloatArray  # (q,), in standard deviations; nan where not known
+    shares: FloatArray  # (q,)
 
 
 class Typical(NamedTuple):
@@ -84,29 +94,51 @@ class Looks:
         squares: FloatArray | None,
         unit: float,
     ) -> tuple[Column, ...]:
-        """The columns of one input, the most unusual first, from its residuals (p,) and squares (p,)."""
-        found, start = [], 0
-        in_all = [None if part is None else float(part.sum()) for part in (_squared(residuals), squares)]
-        for part, value, usual in zip(self.parts, given, typical, strict=True):
-            own = slice(start, start + part.n_places)
-            start = own.stop
-            residual = None if residuals is None else _signed(residuals[own]) / unit
-            distance = None if squares is None else float(np.sqrt(squares[own].sum())) / unit
-            found.append(
-                Column(
-                    name=part.name,
-                    value=value,
-                    typical=usual.value,
-                    low=usual.low,
-                    high=usual.high,
-                    residual=residual,
-                    residual_share=_share(residual, in_all[0], unit),
-                    distance=distance,
-                    distance_share=_share(distance, in_all[1], unit),
-                    is_new=_is_new(part, value),
-                )
+        """The most unusual columns of one input, from its residuals (p,) and squares (p,), in their order.
+
+        Columns whose value no training example had come first; there are at most a hundred in all.
+        """
+        of_residual = self._folded(None if residuals is None else np.square(residuals), unit)
+        of_distance = self._folded(squares, unit)
+        new = np.array([_is_new(part, value) for part, value in zip(self.parts, given, strict=True)])
+        parts = np.fmax(of_residual.shares, of_distance.shares)
+        order = np.lexsort((-np.nan_to_num(parts), ~new))[:MOST_COLUMNS]
+        signs = self._signs(residuals)
+        return tuple(
+            Column(
+                name=self.parts[j].name,
+                value=given[j],
+                typical=typical[j].value,
+                low=typical[j].low,
+                high=typical[j].high,
+                residual=_known(signs[j] * of_residual.lengths[j]),
+                residual_share=_known(of_residual.shares[j]),
+                distance=_known(of_distance.lengths[j]),
+                distance_share=_known(of_distance.shares[j]),
+                is_new=bool(new[j]),
             )
-        return tuple(sorted(found, key=lambda column: (not column.is_new, -column.part)))
+            for j in order.tolist()
+        )
+
+    def _folded(self, squares: FloatArray | None, unit: float) -> _Folded:
+        """Squares of the places (p,) of a row as lengths of the columns (q,) and their shares in all."""
+        n = len(self.parts)
+        if squares is None:
+            return _Folded(np.full(n, np.nan), np.full(n, np.nan))
+        column_of = np.repeat(np.arange(n), [part.n_places for part in self.parts])
+        of_columns = np.bincount(column_of, weights=squares, minlength=n)
+        total = of_columns.sum()
+        return _Folded(np.sqrt(of_columns) / unit, of_columns / (total if total > 0 else 1.0))
+
+    def _signs(self, residuals: FloatArray | None) -> FloatArray:
+        """Sign of the residual of each column that is a number, and one of all others: (q,)."""
+        signs, places = np.ones(len(self.parts)), np.cumsum([0, *(part.n_places for part in self.parts)])
+        if residuals is None:
+            return signs
+        is_number = [part.kind != "category" and part.n_places > 0 for part in self.parts]
+        first = residuals[places[:-1][is_number]]
+        signs[is_number] = np.where(first < 0, -1.0, 1.0)
+        return signs
 
     def maps(
         self, residuals: FloatArray | None, squares: FloatArray | None, unit: float
@@ -144,18 +176,8 @@ def _squared(residuals: FloatArray | None) -> FloatArray | None:
     return None if residuals is None else np.square(residuals)
 
 
-def _signed(residuals: FloatArray) -> float:
-    """Length of what a column has in the residual; of one number with its sign."""
-    if not len(residuals):
-        return 0.0
-    length = float(np.sqrt(np.square(residuals).sum()))
-    return float(np.sign(residuals[0]) or 1.0) * length if len(residuals) <= 2 else length
-
-
-def _share(length: float | None, in_all: float | None, unit: float) -> float | None:
-    if length is None or in_all is None:
-        return None
-    return (length * unit) ** 2 / in_all if in_all > 0 else 0.0
+def _known(number: float) -> float | None:
+    return None if np.isnan(number) else float(number)
 
 
 def _is_new(part: tables.Column, value: Any) -> bool:  # noqa: ANN401

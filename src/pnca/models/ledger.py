@@ -122,7 +122,7 @@ def _ledger_of_piece(
 
 def _pool_of(reader: NeighbourReader, inputs: Tensor) -> tuple[Tensor, dict[str, float], dict[str, Tensor]]:
     """Say (n,) of the pool, what each of its answers counts for, and what each expert says (n, c)."""
-    everything = torch.ones(len(inputs), dtype=torch.float64, device=inputs.device)
+    everything = torch.ones_like(inputs.flatten(start_dim=1)[:, 0])
     if reader.pool is None:
         return everything, {"neighbours": 1.0}, {}
     names = ("neighbours", *reader.pool.experts)
