@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 #: Columns that are listed, cases that are printed, letters of a value.
 MOST_COLUMNS, MOST_CASES, MOST_LETTERS = 6, 3, 24
+#: Letters of a line, where that can be chosen.
+_WIDTH = 100
+#: Classes whose parts are listed; of more the least probable are added up.
+_MOST_CLASSES = 10
 #: Letters of the name of a column.
 _MOST_IN_NAMES = 40
 
@@ -24,13 +29,13 @@ def case_text(case: Explanation) -> str:
     said = sentences(case)
     blocks = [
         heading(case),
-        *(["\n".join(f"  {sentence}" for sentence in said)] if said else []),
+        *(["\n".join(_wrapped(sentence) for sentence in said)] if said else []),
         in_columns(*parts_table(case)),
-        in_columns(*examples_table(case)),
+        _examples_text(case),
     ]
     if case.columns:
         blocks.append(in_columns(*columns_table(case)))
-    blocks += [f"  {note}" for note in case.notes]
+    blocks += [_wrapped(note) for note in case.notes]
     return "\n\n".join(blocks)
 
 
@@ -91,8 +96,16 @@ def sentences(case: Explanation) -> list[str]:
 
 def parts_table(case: Explanation) -> tuple[list[str], list[list[str]]]:
     """What the probability of each class consists of: head and rows."""
-    rows = [[name, *map(decimal, part)] for name, part in case.parts.items()]
-    return ["carried by", *map(short, case.classes.tolist())], [*rows, ["sum", *map(decimal, case.proba)]]
+    names, order = list(map(short, case.classes.tolist())), np.arange(len(case.classes))
+    if len(order) > _MOST_CLASSES:
+        order = np.argsort(-case.proba, kind="stable")
+    shown, rest = np.split(order, [min(len(order), _MOST_CLASSES)])
+
+    def row(name: str, part: Any) -> list[str]:  # noqa: ANN401
+        return [name, *map(decimal, part[shown]), *([decimal(part[rest].sum())] if len(rest) else [])]
+
+    head = ["carried by", *(names[c] for c in shown), *([f"{len(rest)} others"] if len(rest) else [])]
+    return head, [*(row(*part) for part in case.parts.items()), row("sum", case.proba)]
 
 
 def examples_table(case: Explanation, most: int = MOST_COLUMNS) -> tuple[list[str], list[list[str]]]:
@@ -182,6 +195,17 @@ def decimal(share: float) -> str:
     if share < 0.0005:
         return "<.001"
     return f"{share:.3f}".removeprefix("0") if share < 0.9995 else ">.999"
+
+
+def _examples_text(case: Explanation) -> str:
+    """The examples with as many columns as a line has room for."""
+    texts = (in_columns(*examples_table(case, most)) for most in range(MOST_COLUMNS, -1, -1))
+    fitting = (text for text in texts if max(map(len, text.splitlines())) <= _WIDTH)
+    return next(fitting, in_columns(*examples_table(case, 0)))
+
+
+def _wrapped(sentence: str) -> str:
+    return textwrap.fill(sentence, _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def in_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
