@@ -153,11 +153,18 @@ def _as_given(found: Explanations, model: Any, X: Any, record: Any) -> Explanati
         raise InvalidInputError(
             f"record has {len(record)} rows, but the model was fitted on {n}: pass the X of the fit."
         )
+    if record is not None and _columns_of(record) != _columns_of(X):
+        raise InvalidInputError("record has other columns than X: pass the X of the fit.")
     try:
         names = model[:-1].get_feature_names_out().tolist()
     except (AttributeError, ValueError, NotImplementedError):  # a step that has no names for its columns
         names = None
     return in_other_columns(found, X, record, names)
+
+
+def _columns_of(X: Any) -> list[Any]:  # noqa: ANN401
+    """Names of the columns of a table; of an array the sizes of its rows."""
+    return list(X.columns) if hasattr(X, "columns") else list(np.shape(X)[1:])
 
 
 def _last_step(model: Any, X: Any, method: str) -> tuple[Any, Any]:  # noqa: ANN401

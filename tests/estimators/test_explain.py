@@ -68,6 +68,13 @@ def test_explain__agreement_is_that_of_the_particles():
         assert (case.agreement.high >= case.proba - 1e-9).all()
 
 
+def test_explain__takes_lists_and_tensors(pooled):
+    import torch
+
+    texts = {str(pooled.explain(given)) for given in (X[:2], X[:2].tolist(), torch.from_numpy(X[:2]))}
+    assert len(texts) == 1
+
+
 def test_explain__of_images_shows_them_and_where_they_are_unusual():
     images, y = digits()
     model = make("PNCA", max_epochs=3, n_particles=4).fit(images, y)

@@ -46,7 +46,14 @@ def test_familiarity__is_drawn_wherever_it_is(cases, axes, evidence):
     low, high = axes.get_xlim()
     place = axes.lines[0].get_xdata()[0]
     assert low < place < high
-    assert ("far beyond" in axes.texts[0].get_text()) == (evidence is not None)
+    assert ("beyond the scale" in axes.texts[0].get_text()) == (evidence is not None)
+
+
+def test_familiarity__of_no_finite_evidence_is_drawn(cases, axes):
+    usual = cases[0].usual
+    usual = usual._replace(of_training=np.full_like(usual.of_training, -np.inf))
+    draw_familiarity(axes, replace(cases[0], usual=usual), Colours())
+    assert len(axes.lines) == 1
 
 
 def test_page__has_all_parts(cases):

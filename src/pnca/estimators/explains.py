@@ -20,8 +20,9 @@ from pnca.explanations.gathering import gathered
 from pnca.explanations.inputs import Looks, PictureShape
 from pnca.models.fitted import FloatArray
 from pnca.models.ledger import answers_with, ledger_of
-from pnca.record import Record
+from pnca.record import Record, is_table
 from pnca.training.augmentation import ImageShape
+from pnca.training.sampling import as_numpy
 
 if TYPE_CHECKING:
     from pnca.estimators.checks import Inputs
@@ -86,7 +87,7 @@ class Explains:
             training = _scaled(fitted, self._check_inputs(record.inputs))
         ledger = ledger_of(fitted, inputs, self.device, int(k), training)
         looks = _looks(self)
-        given = X if hasattr(X, "iloc") or isinstance(X, np.ndarray) else np.asarray(X)
+        given = as_numpy(X) if isinstance(X, torch.Tensor) else X if is_table(X) else np.asarray(X)
         answer_with = partial(_answer_with, fitted, inputs, self.device, self.class_weight_)
         notes = tuple(_notes(record, training, looks))
         source = Source(classes=self.classes_, record=record, answer_with=answer_with, notes=notes)

@@ -95,13 +95,13 @@ def draw_familiarity(axes: Axes, case: Explanation, colours: Colours) -> None:
     usual = case.usual
     assert usual is not None
     shown = usual.of_training[np.isfinite(usual.of_training)]
-    low, high = float(shown.min()), float(shown.max())
+    low, high = (float(shown.min()), float(shown.max())) if len(shown) else (0.0, 0.0)
     margin = 0.15 * max(high - low, 1e-9)
     axes.hist(shown, bins=min(30, max(5, len(shown) // 8)), color=colours.others)
     here = min(max(usual.evidence, low - margin), high + margin)
     axes.axvline(here, color=colours.mark, lw=2)
     is_beyond = not low - margin <= usual.evidence <= high + margin
-    text = "this case" + ", far beyond" * is_beyond + f"\nfamiliarity {decimal(usual.familiarity)}"
+    text = "this case" + ", beyond the scale" * is_beyond + f"\nfamiliarity {decimal(usual.familiarity)}"
     to_right = here < (low + high) / 2
     axes.annotate(
         text, (here, 1), (4 if to_right else -4, -2), xycoords=("data", "axes fraction"),
@@ -142,9 +142,10 @@ def draw_page(case: Explanation, colours: Colours | None = None) -> Figure:
     with _style():
         from matplotlib import pyplot as plt
 
-        height = 4.5 if case.is_picture else 3.2
+        height = 4.5 if case.is_picture else 2.9
         figure = plt.figure(figsize=(9.0, 4.2 + height), layout="constrained")
         figure.suptitle(heading(case), ha="left", x=0.01)
+        figure.get_layout_engine().set(w_pad=0.12)  # type: ignore[union-attr, call-arg]
         parts: Any = figure.subfigures(3, 1, height_ratios=[1.2, 2.7, height])
         words, upper, lower = parts
         _draw_text(words.subplots(), "\n".join(sentences(case)), colours)
@@ -241,7 +242,7 @@ def _plain(axes: Axes, colours: Colours) -> None:
 
 def _draw_text(axes: Axes, text: str, colours: Colours, *, is_table: bool = False) -> None:
     axes.set_axis_off()
-    family, size = ("DejaVu Sans Mono", 7.5) if is_table else ("DejaVu Sans", 8.5)
+    family, size = ("DejaVu Sans Mono", 8) if is_table else ("DejaVu Sans", 8.5)
     axes.text(
         0, 1, text, va="top", family=family, fontsize=size, color=colours.ink, transform=axes.transAxes,
         wrap=not is_table,
