@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 from torch import Tensor
 
 from pnca.columns import Columns, are_needed, as_numbers, has_holes
+from pnca.estimators._compat import rows_of
 from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import Fitted
 from pnca.models.options import Options
@@ -23,12 +24,12 @@ from pnca.models.plan import scaled
 from pnca.training.sampling import (
     Examples,
     as_numpy,
-    class_weights,
     holds_dates,
     numbered_groups,
     refuse_merged_labels,
     warn_of_merged_integers,
 )
+from pnca.training.weights import class_weights, relative_weights, sample_weights
 
 #: Numbers in X up to which the examples are brought into an order of their own; more are left where they are.
 _MOST_SORTED = 2**28
@@ -36,13 +37,33 @@ _MOST_SORTED = 2**28
 Inputs = NDArray[np.floating[Any]]
 
 
-def check_examples(
-    estimator: BaseEstimator, options: Options, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None
-) -> Examples:
-    """Validate X (n, ...), labels y (n,) and groups (n,); every complaint about them is made here.
+class Given(NamedTuple):
+    """What a fit was given: one row, or one entry, for each example."""
+
+    X: Any
+    y: Any
+    groups: Any = None
+    sample_weight: Any = None
+
+    def that_count(self) -> Given:
+        """The same without examples of weight zero, and relative weights of the others."""
+        n = np.shape(self.y)[0] if self.sample_weight is not None and np.ndim(self.y) else None
+        if n is None:
+            return self._replace(sample_weight=None)
+        weights = sample_weights(self.sample_weight, n)
+        parts = [self.X, self.y, *([] if self.groups is None else [self.groups])]
+        is_kept = weights > 0
+        if not is_kept.all() and not any(issparse(part) or len(part) != n for part in parts):
+            parts, weights = [rows_of(part, np.flatnonzero(is_kept)) for part in parts], weights[is_kept]
+        return Given(*parts)._replace(sample_weight=relative_weights(weights))
+
+
+def check_examples(estimator: BaseEstimator, options: Options, given: Given) -> Examples:
+    """Validate X (n, ...), labels y (n,), groups (n,) and weights (n,); every complaint is made here.
 
     scikit-learn notes the columns of X on the estimator.
     """
+    X, y, groups, sample_weight = given.that_count()
     refuse_merged_labels(y)
     X = _here(X)
     columns = _columns(options, X)
@@ -66,16 +87,18 @@ def check_examples(
         )
     if any(options.strengths(shape)) or (len(shape) > 1 and options.module is None):
         options.image(shape)  # an input that is no image is refused here
-    weights = class_weights(options.class_weight, classes, targets)
+    weights = class_weights(options.class_weight, classes, targets, sample_weight)
+    total = weights[labels].sum() if sample_weight is None else weights[labels] @ sample_weight
     examples = Examples(
         inputs=_rows(inputs, is_flat=options.module is None),
         labels=labels.astype(np.int64),
         classes=classes,
         # Weights are relative: with a mean of one, learning_rate and background keep their meaning.
-        class_weight=weights * n / weights[labels].sum(),
+        class_weight=weights * n / total,
         input_shape=shape,
         groups=None if groups is None else numbered_groups(groups, n),
         columns=_plain(options, X, inputs) if columns is None else columns,
+        sample_weight=sample_weight,
     )
     if inputs.size <= _MOST_SORTED:
         examples = examples.in_own_order()

@@ -18,6 +18,7 @@ from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import attributes_of
 from pnca.persistence.encoding import MalformedError, decode, encode
 from pnca.persistence.layouts import Store
+from pnca.persistence.requests import NAME, requests_of, set_requests
 from pnca.persistence.states import ATTRIBUTES, FITTED, check
 
 #: The classes of which models are written; a subclass may do what no file says.
@@ -40,6 +41,8 @@ def write_classifier(model: ParticleClassifier, store: Store) -> dict[str, Any]:
     parameters = model.get_params(deep=False)
     views = attributes_of(model.fitted_).keys()
     others = {key: value for key, value in vars(model).items() if key not in {*parameters, *views, "fitted_"}}
+    if NAME in others:
+        others[NAME] = requests_of(model)
     if unknown := sorted(others.keys() - ATTRIBUTES.keys()):
         raise InvalidInputError(
             f"The attribute {unknown[0]!r} of this {name} is not of a fit, and no model file can hold it: "
@@ -70,6 +73,7 @@ def read_classifier(found: Any, store: Store, device: str) -> ParticleClassifier
         raise MalformedError("attributes that the model does not have")
     attributes = {key: ATTRIBUTES[key].read(value, key, store) for key, value in others.items()}
     check(fitted, attributes, store)
+    set_requests(model, attributes.pop(NAME, {}))
     model.__dict__.update({**attributes_of(fitted), **attributes, "fitted_": fitted})
     return model
 

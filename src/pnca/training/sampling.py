@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import compute_class_weight
 from torch import Tensor
 
 from pnca.columns import Columns
@@ -30,6 +29,7 @@ class Examples(NamedTuple):
     given_rows: NDArray[np.intp] | None = None  # (n,), where each was when it came in; None: where it is
     scaler: Scaler | None = None  # what was done to the inputs
     columns: Columns | None = None  # how they were made from a table; None for images and modules
+    sample_weight: NDArray[np.float64] | None = None  # (n,), mean one; None: all count alike
 
     @property
     def n_groups(self) -> int:
@@ -39,8 +39,8 @@ class Examples(NamedTuple):
     @property
     def weights(self) -> NDArray[np.float64]:
         """Weight of each example: (n,), mean one."""
-        of_examples: NDArray[np.float64] = self.class_weight[self.labels]
-        return of_examples
+        of_classes: NDArray[np.float64] = self.class_weight[self.labels]
+        return of_classes if self.sample_weight is None else of_classes * self.sample_weight
 
     @property
     def place(self) -> NDArray[np.intp]:
@@ -55,12 +55,13 @@ class Examples(NamedTuple):
             labels=self.labels[rows],
             groups=None if self.groups is None else self.groups[rows],
             given_rows=rows if self.given_rows is None else self.given_rows[rows],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
         )
 
     def in_own_order(self) -> "Examples":
         """The same in an order that follows from them: sums are rounded and folds are dealt by it."""
-        keys = (self.inputs, self.labels) if self.groups is None else (self.inputs, self.labels, self.groups)
-        return self.at(row_order(*keys))
+        keys = (self.inputs, self.labels, self.groups, self.sample_weight)
+        return self.at(row_order(*(key for key in keys if key is not None)))
 
     def as_given(self) -> "Examples":
         """The same in the order in which they came in."""
@@ -167,21 +168,6 @@ def _is_missing(name: Any) -> bool:  # noqa: ANN401
         return name is None or bool(name != name)  # NaN and NaT do not equal themselves
     except (TypeError, ValueError):  # pandas' NA will not say; nor will an array
         return True
-
-
-def class_weights(given: Any, classes: NDArray[Any], targets: NDArray[Any]) -> NDArray[np.float64]:  # noqa: ANN401
-    """Weight of each class (c,); an error that names a class whose weight is none."""
-    try:
-        weights: NDArray[np.float64] = compute_class_weight(given, classes=classes, y=targets)
-        wrong = ~((weights > 0) & (weights < np.finfo(np.float64).max / len(targets)))
-    except (OverflowError, TypeError, ValueError) as error:
-        raise InvalidInputError(f"class_weight must hold positive, finite numbers: {error}.") from error
-    if wrong.any():
-        wrong_ones = ", ".join(
-            f"{name!r}: {value}" for name, value in zip(classes[wrong].tolist(), weights[wrong], strict=True)
-        )
-        raise InvalidInputError(f"class_weight must hold positive, finite numbers; got {wrong_ones}.")
-    return weights
 
 
 def holds_dates(X: Any) -> bool:  # noqa: ANN401
