@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 from torch import Tensor
 
 from pnca.columns import Columns, are_needed, as_numbers, has_holes
-from pnca.estimators._compat import rows_of
+from pnca.estimators._compat import n_samples, rows_of
 from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import Fitted
 from pnca.models.options import Options
@@ -24,12 +24,13 @@ from pnca.models.plan import scaled
 from pnca.training.sampling import (
     Examples,
     as_numpy,
+    class_weights,
     holds_dates,
     numbered_groups,
     refuse_merged_labels,
     warn_of_merged_integers,
 )
-from pnca.training.weights import class_weights, relative_weights, sample_weights
+from pnca.training.weights import relative_weights, sample_weights
 
 #: Numbers in X up to which the examples are brought into an order of their own; more are left where they are.
 _MOST_SORTED = 2**28
@@ -47,15 +48,28 @@ class Given(NamedTuple):
 
     def that_count(self) -> Given:
         """The same without examples of weight zero, and relative weights of the others."""
-        n = np.shape(self.y)[0] if self.sample_weight is not None and np.ndim(self.y) else None
-        if n is None:
+        if self.sample_weight is None or (n := _length(self.y)) is None:
             return self._replace(sample_weight=None)
         weights = sample_weights(self.sample_weight, n)
         parts = [self.X, self.y, *([] if self.groups is None else [self.groups])]
         is_kept = weights > 0
-        if not is_kept.all() and not any(issparse(part) or len(part) != n for part in parts):
-            parts, weights = [rows_of(part, np.flatnonzero(is_kept)) for part in parts], weights[is_kept]
+        if not is_kept.all() and all(_length(part) == n for part in parts):
+            rows, weights = np.flatnonzero(is_kept), weights[is_kept]
+            parts = [rows_of(_with_rows(part), rows) for part in parts]
         return Given(*parts)._replace(sample_weight=relative_weights(weights))
+
+
+def _with_rows(part: Any) -> Any:  # noqa: ANN401
+    """What has rows that can be picked; a list keeps the types of its items."""
+    return part if hasattr(part, "shape") or isinstance(part, list | tuple) else np.asarray(part)
+
+
+def _length(part: Any) -> int | None:  # noqa: ANN401
+    """Rows that can be picked, if there are any."""
+    try:
+        return None if issparse(part) else n_samples(part)
+    except TypeError:
+        return None
 
 
 def check_examples(estimator: BaseEstimator, options: Options, given: Given) -> Examples:

@@ -52,7 +52,7 @@ def save(model: BaseEstimator, path: str | Path, *, overwrite: bool = False) -> 
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    target = _target(path, overwrite)
+    target = target_of(path, overwrite)
     pieces = packed(content_of(model))
     try:
         return write_bytes(target, *pieces)
@@ -167,7 +167,7 @@ def _as_path(path: Any) -> Path:  # noqa: ANN401
     return Path(path)
 
 
-def _target(path: Any, overwrite: bool) -> Path:  # noqa: ANN401
+def target_of(path: Any, overwrite: bool) -> Path:  # noqa: ANN401
     """Where to write; an error where that cannot be."""
     target = _as_path(path)
     try:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import compute_class_weight
 from torch import Tensor
 
 from pnca.columns import Columns
@@ -168,6 +169,34 @@ def _is_missing(name: Any) -> bool:  # noqa: ANN401
         return name is None or bool(name != name)  # NaN and NaT do not equal themselves
     except (TypeError, ValueError):  # pandas' NA will not say; nor will an array
         return True
+
+
+def class_weights(
+    given: Any,  # noqa: ANN401
+    classes: NDArray[Any],
+    targets: NDArray[Any],
+    sample_weight: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Weight of each class (c,); an error that names a class whose weight is none.
+
+    Classes of ``targets`` (n,) are balanced by the weights of the examples (n,), if there are some.
+    """
+    if sample_weight is not None and isinstance(given, str):
+        # Releases of scikit-learn before 1.7 balance by counts alone.
+        totals = np.bincount(np.searchsorted(classes, targets), sample_weight)
+        balanced: NDArray[np.float64] = totals.sum() / (len(classes) * totals)
+        return balanced
+    try:
+        weights: NDArray[np.float64] = compute_class_weight(given, classes=classes, y=targets)
+        wrong = ~((weights > 0) & (weights < np.finfo(np.float64).max / len(targets)))
+    except (OverflowError, TypeError, ValueError) as error:
+        raise InvalidInputError(f"class_weight must hold positive, finite numbers: {error}.") from error
+    if wrong.any():
+        wrong_ones = ", ".join(
+            f"{name!r}: {value}" for name, value in zip(classes[wrong].tolist(), weights[wrong], strict=True)
+        )
+        raise InvalidInputError(f"class_weight must hold positive, finite numbers; got {wrong_ones}.")
+    return weights
 
 
 def holds_dates(X: Any) -> bool:  # noqa: ANN401

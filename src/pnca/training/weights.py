@@ -1,10 +1,7 @@
-"""What examples count for: weights of their own, and of their classes."""
-
-from typing import Any
+"""What examples count for beside their classes."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import compute_class_weight
 from torch import Tensor
 
 from pnca.exceptions import InvalidInputError
@@ -44,31 +41,3 @@ def relative_weights(weights: NDArray[np.float64]) -> NDArray[np.float64] | None
     array([0.5, 1.5])
     """
     return weights / weights.mean() if len(set(weights.tolist())) > 1 else None
-
-
-def class_weights(
-    given: Any,  # noqa: ANN401
-    classes: NDArray[Any],
-    targets: NDArray[Any],
-    sample_weight: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """Weight of each class (c,); an error that names a class whose weight is none.
-
-    Classes of ``targets`` (n,) are balanced by the weights of the examples (n,), if there are some.
-    """
-    if sample_weight is not None and isinstance(given, str):
-        # Releases of scikit-learn before 1.7 balance by counts alone.
-        totals = np.bincount(np.searchsorted(classes, targets), sample_weight)
-        balanced: NDArray[np.float64] = totals.sum() / (len(classes) * totals)
-        return balanced
-    try:
-        weights: NDArray[np.float64] = compute_class_weight(given, classes=classes, y=targets)
-        wrong = ~((weights > 0) & (weights < np.finfo(np.float64).max / len(targets)))
-    except (OverflowError, TypeError, ValueError) as error:
-        raise InvalidInputError(f"class_weight must hold positive, finite numbers: {error}.") from error
-    if wrong.any():
-        wrong_ones = ", ".join(
-            f"{name!r}: {value}" for name, value in zip(classes[wrong].tolist(), weights[wrong], strict=True)
-        )
-        raise InvalidInputError(f"class_weight must hold positive, finite numbers; got {wrong_ones}.")
-    return weights
