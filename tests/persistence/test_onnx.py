@@ -41,9 +41,14 @@ def run(path, **inputs):
 def assert_same(found, model, X):
     """Of labels and p-values but where rounding decides."""
     proba = model.predict_proba(X)
-    np.testing.assert_allclose(found["probabilities"], proba, rtol=0, atol=TOLERANCE)
+    has_digits = np.ones(len(X), dtype=bool)
+    if (
+        getattr(model, "background_", 1) == 0
+    ):  # logs of masses so small have none left in which classes differ
+        has_digits = np.abs(model.evidence(X)) < 1e9
+    np.testing.assert_allclose(found["probabilities"][has_digits], proba[has_digits], rtol=0, atol=TOLERANCE)
     ordered = np.sort(proba, axis=1)
-    is_clear = ordered[:, -1] - ordered[:, -2] > TOLERANCE
+    is_clear = has_digits & (ordered[:, -1] - ordered[:, -2] > TOLERANCE)
     np.testing.assert_array_equal(found["label"][is_clear], model.predict(X)[is_clear])
     assert ("evidence" in found) == hasattr(model, "evidence")
     assert ("familiarity" in found) == hasattr(model, "oof_evidence_")
@@ -264,9 +269,9 @@ def test_refusals__name_what_is_wrong(noisy, tmp_path):
     model = make("NCA", max_epochs=1).fit(X, y)
     with pytest.raises(InvalidInputError, match="not fitted"):
         export_onnx(make("NCA"), target)
+    other = copy(model)
+    other.fitted_ = replace(model.fitted_, classes=np.array([b"no", b"yes"]))
     with pytest.raises(InvalidInputError, match="classes are of type"):
-        other = copy(model)
-        other.fitted_ = replace(model.fitted_, classes=np.array([b"no", b"yes"]))
         export_onnx(other, target)
     with pytest.raises(InvalidInputError, match="no folder"):
         export_onnx(model, tmp_path / "nowhere" / "model.onnx")

@@ -62,6 +62,15 @@ def export_onnx(
     -------
     Path
         The file.
+
+    Examples
+    --------
+    >>> import tempfile, pnca
+    >>> from sklearn.datasets import load_iris
+    >>> model = pnca.DNNClassifier(max_epochs=5, random_state=0).fit(*load_iris(return_X_y=True))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pnca.export_onnx(model, folder + "/iris.onnx").name
+    'iris.onnx'
     """
     target = target_of(path, overwrite)
     for name in ("onnx", "onnxruntime"):

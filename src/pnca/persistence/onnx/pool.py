@@ -26,20 +26,19 @@ def pooled(pool: Pool, of_neighbours: Term, inputs: Term, prior: FloatArray) -> 
 def heard(answer: Term, log_say: Term, prior: FloatArray) -> Term:
     """Probabilities (n, c) of which a say (n,) is left, in logs; the class shares (c,) have the rest."""
     say = log_say.unsqueeze(-1).exp()
-    found: Term = answer * say + (-say + 1) * prior
-    return found
+    return answer * say + (-say + 1) * prior
 
 
 def probabilities(expert: Expert, inputs: Term) -> Term:
     """Class probabilities (n, c) by an expert."""
     if isinstance(expert, LinearExpert):
         coefficients = as_array(expert.coefficients)
-        return (inputs @ coefficients[:-1] + coefficients[-1]).op("Softmax", axis=-1)
+        logits: Term = inputs @ coefficients[:-1] + coefficients[-1]
+        return logits.op("Softmax", axis=-1)
     assert isinstance(expert, ForestExpert)
     graph, n_trees = inputs.graph, len(expert.trees.roots)
-    of_leaves = graph.op(
-        "Gather", expert.leaf_probabilities, leaves(expert.trees, inputs), axis=0
-    )  # (n, t, c)
+    reached = leaves(expert.trees, inputs)  # (n, t)
+    of_leaves = graph.op("Gather", expert.leaf_probabilities, reached, axis=0)  # (n, t, c)
     sums = (of_leaves.sum(1) + as_array(expert.class_shares)) / (n_trees + 1)
     return (sums.log() / expert.temperature).op("Softmax", axis=-1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -37,13 +38,13 @@ def with_steps(pipeline: Pipeline, model: Any, rows: Any) -> Any:  # noqa: ANN40
         raise InvalidInputError(
             "A pipeline does not say what types its columns have: pass X, some rows as it takes them."
         )
-    failures = []
+    failures, one = [], inputs_of(rows[:1])
     for has_double in (True, False):  # some operators of onnxruntime know float32 alone
         try:
             before = _converted(steps, rows, has_double=has_double)
             before.ir_version = model.ir_version
             joined = compose.merge_models(before, model, io_map=[(before.graph.output[0].name, X)])
-            run(joined.SerializeToString(), inputs_of(rows[:1]))
+            run(joined.SerializeToString(), one)
         except Exception as error:  # each of three packages has kinds of its own, without a common base
             failures.append(str(error).strip().partition("\n")[0])
             continue
@@ -76,6 +77,11 @@ def _column(column: Any, name: Any) -> NDArray[Any]:  # noqa: ANN401
     if str(name) in OUTPUTS:
         raise InvalidInputError(
             f"A column is called {name!r}, as an output of the graph is: give it another name before the fit."
+        )
+    if not re.fullmatch(r"\w+", str(name)):
+        raise InvalidInputError(
+            f"A column is called {name!r}, and skl2onnx takes names of letters, digits and underscores: give "
+            "it such a name before the fit."
         )
     if getattr(column.dtype, "kind", "O") in "biuf":
         numbers: NDArray[np.float64] = column.to_numpy(dtype=np.float64)[:, None]
