@@ -10,12 +10,14 @@ import onnx
 import onnxruntime
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from torch import nn
 
 import models
 import pnca
 from models import make
-from pnca import export_onnx
+from pnca import NCAClassifier, export_onnx
 from pnca.calibration.conformal import conformal_p_values
 from pnca.exceptions import InvalidInputError, MissingExtraError
 
@@ -42,9 +44,7 @@ def assert_same(found, model, X):
     """Of labels and p-values but where rounding decides."""
     proba = model.predict_proba(X)
     has_digits = np.ones(len(X), dtype=bool)
-    if (
-        getattr(model, "background_", 1) == 0
-    ):  # logs of masses so small have none left in which classes differ
+    if getattr(model, "background_", 1) == 0:  # in logs of masses so small classes do not differ
         has_digits = np.abs(model.evidence(X)) < 1e9
     np.testing.assert_allclose(found["probabilities"][has_digits], proba[has_digits], rtol=0, atol=TOLERANCE)
     ordered = np.sort(proba, axis=1)
@@ -269,6 +269,13 @@ def test_refusals__name_what_is_wrong(noisy, tmp_path):
     model = make("NCA", max_epochs=1).fit(X, y)
     with pytest.raises(InvalidInputError, match="not fitted"):
         export_onnx(make("NCA"), target)
+    for wrong in (
+        LogisticRegression(),
+        type("Own", (NCAClassifier,), {})(),
+        make_pipeline(LogisticRegression()),
+    ):
+        with pytest.raises(InvalidInputError, match="cannot be exported"):
+            export_onnx(wrong, target)
     other = copy(model)
     other.fitted_ = replace(model.fitted_, classes=np.array([b"no", b"yes"]))
     with pytest.raises(InvalidInputError, match="classes are of type"):

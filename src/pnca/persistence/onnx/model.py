@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 
 from pnca.calibration.conformal import unit_weights
 from pnca.estimators.base import ParticleClassifier
@@ -15,6 +16,7 @@ from pnca.exceptions import InvalidInputError
 from pnca.files import write_bytes
 from pnca.models.fitted import Fitted, NeighbourReader
 from pnca.networks import MLP
+from pnca.persistence.classifiers import CLASSIFIERS
 from pnca.persistence.model_file import target_of
 from pnca.persistence.onnx import trial
 from pnca.persistence.onnx.graph import OPSETS, Graph, Term, as_array
@@ -23,7 +25,6 @@ from pnca.persistence.onnx.kernels import log_class_probabilities, log_masses, l
 from pnca.persistence.onnx.pool import heard, pooled
 from pnca.persistence.onnx.preprocessing import with_steps
 from pnca.persistence.onnx.running import require
-from pnca.persistence.pipelines import classifier_of
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -75,7 +76,7 @@ def export_onnx(
     target = target_of(path, overwrite)
     for name in ("onnx", "onnxruntime"):
         require(name)
-    last = classifier_of(model)
+    last = model.steps[-1][1] if type(model) is Pipeline else model
     _check(last)
     found = graph_of(last)
     if last is not model:
@@ -171,6 +172,11 @@ def familiarity(evidence: Term, calibration: NDArray[np.float64], groups: NDArra
 def _check(classifier: ParticleClassifier) -> None:
     """Refuse what has no graph, by name."""
     name = type(classifier).__name__
+    if CLASSIFIERS.get(name) is not type(classifier):  # a subclass may do what no graph says
+        raise InvalidInputError(
+            f"{name} cannot be exported: a graph is of {', '.join(CLASSIFIERS)}, or of a Pipeline that ends "
+            "with one."
+        )
     if not hasattr(classifier, "fitted_"):
         raise InvalidInputError(f"This {name} is not fitted: fit it before it is exported.")
     fitted: Fitted = classifier.fitted_
