@@ -276,6 +276,8 @@ def test_refusals__name_what_is_wrong(noisy, tmp_path):
     ):
         with pytest.raises(InvalidInputError, match="cannot be exported"):
             export_onnx(wrong, target)
+    with pytest.raises(ValueError, match="X has 2 features"):
+        export_onnx(model, target, X=X[:, :2])
     other = copy(model)
     other.fitted_ = replace(model.fitted_, classes=np.array([b"no", b"yes"]))
     with pytest.raises(InvalidInputError, match="classes are of type"):

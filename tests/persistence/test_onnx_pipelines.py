@@ -25,7 +25,7 @@ from sklearn.preprocessing import (
 import models
 from models import make
 from pnca import export_onnx
-from pnca.exceptions import InvalidInputError, MissingExtraError
+from pnca.exceptions import MissingExtraError
 
 SMALL = {"max_epochs": 3, "n_folds": 3}
 
@@ -106,7 +106,7 @@ def test_pipeline_of_the_classifier_alone__is_that_classifier(rows, tmp_path):
 
 def refused(pipeline, rows, y, path, message, **others):
     pipeline.fit(rows, y)
-    with pytest.raises(InvalidInputError, match=message):
+    with pytest.raises(ValueError, match=message):
         export_onnx(pipeline, path / "model.onnx", **others)
     assert not list(path.iterdir())
 
@@ -115,6 +115,7 @@ def test_refusals__name_what_is_wrong(rows, tmp_path):
     X, y = rows
     last = make("PNCA", max_epochs=1)
     refused(make_pipeline(StandardScaler(), last), X, y, tmp_path, "pass X, some rows")
+    refused(make_pipeline(StandardScaler(), last), X, y, tmp_path, "X has 2 features", X=X[:, :2])
     code = FunctionTransformer(np.abs)
     refused(make_pipeline(code, last), X, y, tmp_path, "skl2onnx does not convert", X=X)
     # Powers of such numbers, for which onnxruntime has float32 alone.
@@ -128,6 +129,8 @@ def test_refusals__name_what_is_wrong(rows, tmp_path):
     refused(make_pipeline(StandardScaler(), last), named, y, tmp_path, "called 'label'", X=named)
     odd = table[["a", "c"]].rename(columns={"a": "a (mm)"})
     refused(make_pipeline(StandardScaler(), last), odd, y, tmp_path, "letters, digits and underscores", X=odd)
+    texts = np.where(y, "u", "v")[:, None].astype(object)
+    refused(make_pipeline(encoder, last), texts, y, tmp_path, "pass a pandas table", X=texts)
     passed = FunctionTransformer().set_output(transform="pandas")
     refused(make_pipeline(passed, last), table, y, tmp_path, "takes texts or truth values", X=table)
 

@@ -77,12 +77,14 @@ def export_onnx(
     for name in ("onnx", "onnxruntime"):
         require(name)
     last = model.steps[-1][1] if type(model) is Pipeline else model
+    model = last if type(model) is Pipeline and len(model) == 1 else model
     _check(last)
+    rows = None if X is None else trial.some_rows(X, model)
     found = graph_of(last)
     if last is not model:
-        found = with_steps(model, found, X)
+        found = with_steps(model, found, rows)
     content = _serialised(found)
-    trial.compare(content, model, last, X)
+    trial.compare(content, model, last, rows)
     try:
         return write_bytes(target, content)
     except OSError as error:

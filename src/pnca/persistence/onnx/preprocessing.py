@@ -24,9 +24,6 @@ def with_steps(pipeline: Pipeline, model: Any, rows: Any) -> Any:  # noqa: ANN40
     """The graph of a classifier after those of all other steps, which some raw rows say the types of."""
     from onnx import compose, helper
 
-    steps = Pipeline(pipeline.steps[:-1])
-    if not steps.steps:
-        return model
     wanted = [value.name for value in model.graph.input]
     if wanted != [X]:
         raise InvalidInputError(
@@ -41,7 +38,7 @@ def with_steps(pipeline: Pipeline, model: Any, rows: Any) -> Any:  # noqa: ANN40
     failures, one = [], inputs_of(rows[:1])
     for has_double in (True, False):  # some operators of onnxruntime know float32 alone
         try:
-            before = _converted(steps, rows, has_double=has_double)
+            before = _converted(Pipeline(pipeline.steps[:-1]), rows, has_double=has_double)
             before.ir_version = model.ir_version
             joined = compose.merge_models(before, model, io_map=[(before.graph.output[0].name, X)])
             run(joined.SerializeToString(), one)
@@ -61,7 +58,9 @@ def with_steps(pipeline: Pipeline, model: Any, rows: Any) -> Any:  # noqa: ANN40
 def inputs_of(rows: Any) -> dict[str, NDArray[Any]]:  # noqa: ANN401
     """Rows of a pipeline as inputs: X, or of a table each column (n, 1), numbers as float64."""
     if not hasattr(rows, "iloc"):
-        return {X: np.asarray(rows, dtype=np.float64)}
+        if rows.dtype.kind not in "biuf":
+            raise InvalidInputError("X is an array of other things than numbers: pass a pandas table.")
+        return {X: rows.astype(np.float64)}
     return {str(name): _column(rows.iloc[:, j], name) for j, name in enumerate(rows.columns)}
 
 
