@@ -51,12 +51,13 @@ class Given(NamedTuple):
         if self.sample_weight is None or (n := _length(self.y)) is None:
             return self._replace(sample_weight=None)
         weights = sample_weights(self.sample_weight, n)
-        parts = [self.X, self.y, *([] if self.groups is None else [self.groups])]
+        parts = {name: part for name, part in self._asdict().items() if part is not None}
+        del parts["sample_weight"]
         is_kept = weights > 0
-        if not is_kept.all() and all(_length(part) == n for part in parts):
+        if not is_kept.all() and all(_length(part) == n for part in parts.values()):
             rows, weights = np.flatnonzero(is_kept), weights[is_kept]
-            parts = [rows_of(_with_rows(part), rows) for part in parts]
-        return Given(*parts)._replace(sample_weight=relative_weights(weights))
+            parts = {name: rows_of(_with_rows(part), rows) for name, part in parts.items()}
+        return self._replace(**parts, sample_weight=relative_weights(weights))
 
 
 def _with_rows(part: Any) -> Any:  # noqa: ANN401
