@@ -52,14 +52,15 @@ class Graph:
 
         names = [(x if isinstance(x, Term) else self.constant(x)).name for x in inputs]
         output = self._name(kind)
-        self.nodes.append(helper.make_node(kind, names, [output], domain=domain, **attributes))
+        # Named, because onnxruntime 1.19 calls all nodes that it makes of nameless ones the same.
+        self.nodes.append(helper.make_node(kind, names, [output], name=output, domain=domain, **attributes))
         return Term(self, output)
 
     def output(self, term: Term, name: str) -> None:
         """Give a term a name of its own."""
         from onnx import helper
 
-        self.nodes.append(helper.make_node("Identity", [term.name], [name]))
+        self.nodes.append(helper.make_node("Identity", [term.name], [name], name=f"{_PREFIX}{name}"))
 
     def _name(self, kind: str) -> str:
         self._n_names += 1

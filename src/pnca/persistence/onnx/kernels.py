@@ -96,7 +96,9 @@ def _log_kernel(reader: NeighbourReader, outputs: Term, embeddings: Tensor) -> T
 def _mean_random_features(outputs: Term, frequencies: FloatArray, m: int) -> Term:
     """Mean features (n, 2 f) over particles of embeddings (m, n, d)."""
     phases = outputs @ frequencies  # (m, n, f)
-    sums = concat([phases.op("Cos").sum(0), phases.op("Sin").sum(0)], axis=-1)
+    # onnxruntime 1.19 has sines in float64, but no cosines.
+    cosines = (phases + math.pi / 2).op("Sin")
+    sums = concat([cosines.sum(0), phases.op("Sin").sum(0)], axis=-1)
     return sums / (m * math.sqrt(frequencies.shape[1]))
 
 
