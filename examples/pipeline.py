@@ -44,9 +44,11 @@ for settings, score in zip(results["params"], results["mean_test_score"], strict
     print(settings, f"mean negative log-likelihood {-score:.3f}")
 
 # %%
-# ``evidence`` is a method of the last step. With several rows of one specimen, ``groups``
-# reaches the splitter only; ``search.fit(X, y, groups=g, pncaclassifier__groups=g)``
-# (and ``cv=GroupKFold(3)``) keeps them together in the folds of each fit too.
+# ``evidence`` is a method of the last step. With several rows of one specimen, scikit-learn
+# brings ``groups`` to the splitter and to every fit of a search:
+# ``sklearn.set_config(enable_metadata_routing=True)``, then
+# ``PNCAClassifier().set_fit_request(groups=True)``, ``cv=GroupKFold(3)``, and
+# ``search.fit(X, y, groups=g)``.
 
 fitted = search.best_estimator_
 print("evidence", fitted[-1].evidence(fitted[:-1].transform(table[:3])).round(2))

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from pnca import BNNClassifier, DNNClassifier, EnsembleClassifier, NCAClassifier, PNCAClassifier
-from pnca.estimators.checks import check_examples
+from pnca.estimators.checks import Given, check_examples
 from pnca.models import neighbours, plan
 from pnca.models.options import Options
 from pnca.training import sampling
@@ -99,16 +99,18 @@ def options_of(model):
     return Options(**model.get_params(deep=False))
 
 
-def planned(model, X, y, groups=None):
+def planned(model, X, y, groups=None, sample_weight=None):
     """The plan of a fit of this model, its examples in the order of X."""
     options = options_of(model)
-    examples = check_examples(clone(model), options, X, y, groups).as_given()
+    examples = check_examples(
+        clone(model), options, Given(X, y, groups, sample_weight=sample_weight)
+    ).as_given()
     return model._plan(options, examples, np.random.RandomState(0), None)
 
 
-def objective(model, X, y, models=None, groups=None):
+def objective(model, X, y, models=None, groups=None, sample_weight=None):
     """What a neighbour model minimises on these examples, in float64; with other fold models if given."""
-    found = planned(model, X, y, groups).objective
+    found = planned(model, X, y, groups, sample_weight).objective
     double = {name: getattr(found, name).double() for name in ("inputs", "weights", "log_prior")}
     return replace(found, **double, kernel=found.kernel.on(double["inputs"]), models=models or found.models)
 

@@ -39,7 +39,10 @@ def test_guide__its_model_learns_and_has_what_every_model_has(margin_classifier,
 
 
 def test_guide__its_model_keeps_scikit_learns_contract(margin_classifier):
-    for estimator, check in estimator_checks_generator(margin_classifier(max_epochs=30)):
+    expected = {"check_sample_weight_equivalence_on_dense_data": "Its tolerance is one of float64."}
+    model = margin_classifier(max_epochs=30)
+    checks = estimator_checks_generator(model, expected_failed_checks=expected, mark="skip")
+    for estimator, check in checks:
         try:
             check(estimator)
         except SkipTest:  # a check that asks for what is not installed

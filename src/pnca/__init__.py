@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         paper_settings,
     )
     from pnca.persistence.model_file import load, save
+    from pnca.persistence.onnx.model import export_onnx
     from pnca.pipelines import decide, drift, explain, familiarity, predict_set
     from pnca.training.checkpoints import checkpoints
     from pnca.training.distributed import distributed
@@ -33,6 +34,7 @@ __all__ = [
     "distributed",
     "drift",
     "explain",
+    "export_onnx",
     "familiarity",
     "load",
     "paper_settings",
@@ -43,6 +45,7 @@ __all__ = [
 #: Where a name comes from, if not from the estimators.
 _MODULES = {"checkpoints": "pnca.training.checkpoints", "distributed": "pnca.training.distributed"}
 _MODULES |= dict.fromkeys(("load", "save"), "pnca.persistence.model_file")
+_MODULES["export_onnx"] = "pnca.persistence.onnx.model"
 _MODULES |= dict.fromkeys(("decide", "drift", "explain", "familiarity", "predict_set"), "pnca.pipelines")
 
 

@@ -37,6 +37,7 @@ CASES = {
         "class_weight": {"ash": 1, "birch": 3, "cedar": 0.5},
         **QUIET,
     },
+    "PNCA shared, sample weights": {"name": "PNCA", "n_folds": 3, "batch_size": 16, "weights": True, **QUIET},
     "PNCA cross": {"name": "PNCA exact", **QUIET},
     "PNCA cross, folds": {"name": "PNCA cross", **QUIET},
     "PNCA orthogonal": {"name": "PNCA orthogonal", "batch_size": 20, **QUIET},
@@ -97,11 +98,12 @@ def examples(two_classes=False, images=False):
     return X.astype(np.float32), labels
 
 
-def fit(name, *, two_classes=False, images=False, groups=False, in_tiles=False, **settings):
+def fit(name, *, two_classes=False, images=False, groups=False, weights=False, in_tiles=False, **settings):
     if settings.get("module") == "layers":
         settings["module"] = Layers
     X, y = examples(two_classes, images)
     arguments = {"groups": np.arange(N) // 2} if groups else {}
+    arguments |= {"sample_weight": 1 + np.arange(N) % 3} if weights else {}
     with patch.object(kernels, "TILED", 0 if in_tiles else kernels.TILED):
         return make(name, **settings).fit(X, y, **arguments), X
 
@@ -134,6 +136,9 @@ def errors(rank):
         "X": error_of(lambda: make("NCA", max_epochs=2).fit(other_X, y)),
         "rows": error_of(lambda: make("NCA", max_epochs=2).fit(X[rank:], y[rank:])),
         "y": error_of(lambda: make("NCA", max_epochs=2).fit(X, other_y)),
+        "sample_weight": error_of(
+            lambda: make("NCA", max_epochs=2).fit(X, y, sample_weight=1 + rank * np.arange(N))
+        ),
         "bandwidth": error_of(lambda: make("NCA", max_epochs=2, bandwidth=1.0 + rank).fit(X, y)),
         "random_state": error_of(lambda: make("NCA", max_epochs=2, random_state=rank).fit(X, y)),
         "model": error_of(lambda: make(["NCA", "DNN"][rank % 2], max_epochs=2).fit(X, y)),

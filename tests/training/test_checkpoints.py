@@ -12,7 +12,7 @@ from sklearn.base import clone
 from torch import nn
 
 import pnca
-from models import make
+from models import make, noisy
 from pnca.exceptions import CorruptDataError, InvalidInputError
 from pnca.files import LOCK, own_folder
 from pnca.models.neighbours import NeighbourObjective
@@ -368,3 +368,23 @@ def test_torch_streams__a_rank_that_there_was_not_before_keeps_its_own():
     state = TorchStreams(other, torch.device("cpu"), ONE_PROCESS).state()
     TorchStreams(generator, torch.device("cpu"), SecondOfTwo()).restore(state)
     assert torch.equal(generator.get_state(), before)
+
+
+def in_block(folder, X, y, weights):
+    with pnca.checkpoints(folder):
+        return make("PNCA", max_epochs=8).fit(X, y, sample_weight=weights)
+
+
+def test_checkpoint__is_of_the_weights_of_the_examples(monkeypatch, tmp_path):
+    X, y = noisy()
+    weights = 1 + np.arange(len(y)) % 3
+    with monkeypatch.context() as patch:
+        raise_at(patch, 5, KilledError)
+        with pytest.raises(KilledError), pnca.checkpoints(tmp_path, every=2):
+            make("PNCA", max_epochs=8).fit(X, y, sample_weight=weights)
+    for other in (None, weights[::-1]):
+        with pytest.raises(InvalidInputError, match=r"another fit; it differs in sample_weight\."):
+            in_block(tmp_path, X, y, other)
+    resumed = in_block(tmp_path, X, y, weights)
+    whole = make("PNCA", max_epochs=8).fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))

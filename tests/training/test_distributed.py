@@ -142,7 +142,7 @@ def test_shared_fit__every_process_refuses_a_folder_that_the_first_cannot_use(pr
         assert "name another folder for the checkpoints" in report["errors"][folder]
 
 
-@pytest.mark.parametrize("what", ["X", "rows", "y", "bandwidth", "random_state", "model"])
+@pytest.mark.parametrize("what", ["X", "rows", "y", "sample_weight", "bandwidth", "random_state", "model"])
 def test_shared_fit__of_different_things_is_the_same_error_everywhere(processes, what):
     (error,) = {report["errors"][what] for report in processes.reports}
     assert error.startswith(f"InvalidInputError: The {processes.n} processes are not at the same fit; they")

@@ -24,10 +24,13 @@ LOG_FLOOR = -100.0  # e^-100 is far below any frequency that data could confirm
 LOWEST, HIGHEST = 0.05, 20.0  # beyond them a prediction is as good as certain, or as uniform
 
 
-def fit_temperature(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
+def fit_temperature(
+    log_probabilities: ArrayLike, labels: ArrayLike, sample_weight: ArrayLike | None = None
+) -> float:
     r"""Find the temperature under which the labels are most probable.
 
-    .. math:: \hat T = \arg\min_{0.05 \le T \le 20} \; -\frac{1}{n} \sum_i \log p_{i y_i}(T)
+    .. math:: \hat T = \arg\min_{0.05 \le T \le 20} \;
+              -\frac{1}{\sum_i w_i} \sum_i w_i \log p_{i y_i}(T)
 
     The loss is convex in 1 / T and has one minimum, searched over log T. Pass held-out predictions. If all
     of them are right, the result is close to 0.05.
@@ -38,6 +41,8 @@ def fit_temperature(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
         Log class probabilities, or logits: rows need not be normalised. ``-inf`` counts as -100.
     labels : array-like of int, shape (n,)
         Columns :math:`y_i` of the true classes.
+    sample_weight : array-like of shape (n,), optional
+        Weights :math:`w_i`, not negative; alike if absent.
 
     Examples
     --------
@@ -47,10 +52,12 @@ def fit_temperature(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
     """
     scores = _floored(log_probabilities)
     rows, columns = np.arange(len(scores)), _check_labels(labels, scores)
+    weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows)
 
     def loss(log_temperature: float) -> float:
         scaled = log_softmax(scores / math.exp(log_temperature), axis=1)
-        return float(-scaled[rows, columns].mean())
+        of_labels = scaled[rows, columns]
+        return float(-(of_labels.mean() if weights is None else np.average(of_labels, weights=weights)))
 
     bounds = (math.log(LOWEST), math.log(HIGHEST))
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-7})
@@ -120,3 +127,16 @@ def _check_labels(labels: ArrayLike, scores: FloatArray) -> NDArray[np.int64]:
             f"labels range from {columns.min()} to {columns.max()}: pass column numbers 0 to {n_classes - 1}."
         )
     return columns.astype(np.int64)
+
+
+def _check_sample_weight(sample_weight: ArrayLike, rows: NDArray[np.intp]) -> FloatArray:
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"sample_weight: {error}") from error
+    if weights.shape != rows.shape or not ((weights >= 0) & np.isfinite(weights)).all() or not weights.any():
+        raise InvalidInputError(
+            f"sample_weight must have a number that is not negative for each of the {len(rows)} examples, "
+            "and not only zeros."
+        )
+    return weights

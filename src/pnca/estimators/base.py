@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pnca import __version__
 from pnca.estimators._compat import Interval, StrOptions, fit_context
-from pnca.estimators.checks import Inputs, check_examples, check_inputs
+from pnca.estimators.checks import Given, Inputs, check_examples, check_inputs
 from pnca.exceptions import InconsistentVersionWarning, InvalidInputError
 from pnca.models.fitted import Fitted, FloatArray, attributes_of
 from pnca.models.options import Options
@@ -90,7 +90,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """Plan the fit: what is minimised, from where, and what it becomes."""
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> Self:
         """Train on labelled examples.
 
         Ctrl-C keeps what was learnt, as soon as an epoch is done: the estimator is then fitted, with
@@ -103,25 +103,26 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
             Inputs: numbers, NaN where one is missing, or a pandas table as it comes.
         y : array-like of shape (n,)
             Labels of any type scikit-learn accepts; at least two classes.
+        sample_weight : array-like of shape (n,), optional
+            What each example counts for, relative to the others, beside ``class_weight``. One of weight zero
+            is left out, as if it were not in X and y.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y)
+        return self._fit(Given(X, y, sample_weight=sample_weight))
 
-    def _fit(
-        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, ids: ArrayLike | None = None
-    ) -> Self:
+    def _fit(self, given: Given) -> Self:
         """Check, plan, train, choose, finish; a process group and a checkpoint may surround it."""
-        self._forget()
+        _forget(self)
         # An interrupt within torch's own contexts could leave gradients off in all that follows.
         with torch.inference_mode(False), torch.enable_grad():
             around = surroundings()
             rng = around.random_state(self.random_state)
             with around.agreement() as identify:
                 options = Options.of(self)
-                examples = check_examples(self, options, X, y, groups, ids)
+                examples = check_examples(self, options, given)
                 options = options.settled(examples.input_shape)
                 plan = self._plan(options, examples, rng, around.shards)
                 identify(lambda: _identity(type(self).__name__, options, plan))
@@ -131,7 +132,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
             try:
                 trained = run.train([*plan.wrappers, *around.wrappers(caption)])
                 trained.history.warn_unless_learnt()
-                self._end(plan, trained, options)
+                _end(self, plan, trained, options)
                 around.complete()
                 return self
             except KeyboardInterrupt as error:
@@ -139,17 +140,11 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
                     raise
                 interrupt = error  # it may be of a kind that the caller made: SIGTERM's, for example
             try:
-                self._end(plan, run.trained(was_interrupted=True), options)
+                _end(self, plan, run.trained(was_interrupted=True), options)
             except Exception as error:  # a search, which goes on after errors, must end
                 raise interrupt from error
             interrupt.args = interrupt.args or (_INTERRUPTED.format(n=run.n_epochs, of=plan.schedule),)
             raise interrupt
-
-    def _end(self, plan: Plan, trained: Trained, options: Options) -> None:
-        """Choose and finish; quickly if the training was interrupted."""
-        choice = plan.choose(trained)
-        fitted = replace(plan.finish(trained, choice), columns=plan.examples.columns)
-        self._publish(fitted, plan, trained, choice, options)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predict the most probable class.
@@ -257,13 +252,8 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
             self.__dict__.update(attributes_of(self.fitted_))
 
     def _validate_params(self) -> None:
-        self._forget()  # wrong parameters are a failing fit, too
+        _forget(self)  # wrong parameters are a failing fit, too
         super()._validate_params()
-
-    def _forget(self) -> None:
-        """Drop an earlier fit, so that a failing one does not leave half of each."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
 
     def _publish(
         self, fitted: Fitted, plan: Plan, trained: Trained, choice: Choice | None, options: Options
@@ -294,11 +284,25 @@ def keep_parameters(estimator: BaseEstimator, arguments: Mapping[str, Any]) -> N
     vars(estimator).update({name: value for name, value in arguments.items() if name != "self"})
 
 
+def _forget(estimator: BaseEstimator) -> None:
+    """Drop an earlier fit, so that a failing one does not leave half of each."""
+    for name in [name for name in vars(estimator) if name.endswith("_") and not name.startswith("_")]:
+        delattr(estimator, name)
+
+
+def _end(estimator: ParticleClassifier, plan: Plan, trained: Trained, options: Options) -> None:
+    """Choose and finish; quickly if the training was interrupted."""
+    choice = plan.choose(trained)
+    fitted = replace(plan.finish(trained, choice), columns=plan.examples.columns)
+    estimator._publish(fitted, plan, trained, choice, options)
+
+
 def _identity(model: str, options: Options, plan: Plan) -> Mapping[str, str]:
     """What makes a fit this one, by name: data, parameters and where the particles begin."""
     from pnca.training.fingerprints import fit_fingerprints
 
     examples, scaler = plan.examples, plan.examples.scaler
+    weights = {} if examples.sample_weight is None else {"sample_weight": examples.sample_weight}
     return fit_fingerprints(
         model,
         vars(options),
@@ -306,6 +310,7 @@ def _identity(model: str, options: Options, plan: Plan) -> Mapping[str, str]:
         scale=[] if scaler is None else [scaler.centre, scaler.spread],
         y=[examples.labels, examples.classes],
         groups=examples.groups,
+        **weights,
         module=getattr(plan.network, "template", None),
         random_state=plan.particles,  # which it decides; errors name the parameter
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 from torch import Tensor
 
 from pnca.columns import Columns, are_needed, as_numbers, has_holes
+from pnca.estimators._compat import n_samples, rows_of
 from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import Fitted
 from pnca.models.options import Options
@@ -30,6 +31,7 @@ from pnca.training.sampling import (
     refuse_merged_labels,
     warn_of_merged_integers,
 )
+from pnca.training.weights import relative_weights, sample_weights
 
 #: Numbers in X up to which the examples are brought into an order of their own; more are left where they are.
 _MOST_SORTED = 2**28
@@ -37,18 +39,48 @@ _MOST_SORTED = 2**28
 Inputs = NDArray[np.floating[Any]]
 
 
-def check_examples(
-    estimator: BaseEstimator,
-    options: Options,
-    X: ArrayLike,
-    y: ArrayLike,
-    groups: ArrayLike | None,
-    ids: ArrayLike | None = None,
-) -> Examples:
-    """Validate X (n, ...), labels y (n,), groups (n,) and ids (n,); every complaint about them is made here.
+class Given(NamedTuple):
+    """What a fit was given: one row, or one entry, for each example."""
+
+    X: Any
+    y: Any
+    groups: Any = None
+    ids: Any = None
+    sample_weight: Any = None
+
+    def that_count(self) -> Given:
+        """The same without examples of weight zero, and relative weights of the others."""
+        if self.sample_weight is None or (n := _length(self.y)) is None:
+            return self._replace(sample_weight=None)
+        weights = sample_weights(self.sample_weight, n)
+        parts = {name: part for name, part in self._asdict().items() if part is not None}
+        del parts["sample_weight"]
+        is_kept = weights > 0
+        if not is_kept.all() and all(_length(part) == n for part in parts.values()):
+            rows, weights = np.flatnonzero(is_kept), weights[is_kept]
+            parts = {name: rows_of(_with_rows(part), rows) for name, part in parts.items()}
+        return self._replace(**parts, sample_weight=relative_weights(weights))
+
+
+def _with_rows(part: Any) -> Any:  # noqa: ANN401
+    """What has rows that can be picked; a list keeps the types of its items."""
+    return part if hasattr(part, "shape") or isinstance(part, list | tuple) else np.asarray(part)
+
+
+def _length(part: Any) -> int | None:  # noqa: ANN401
+    """Rows that can be picked, if there are any."""
+    try:
+        return None if issparse(part) else n_samples(part)
+    except TypeError:
+        return None
+
+
+def check_examples(estimator: BaseEstimator, options: Options, given: Given) -> Examples:
+    """Validate X (n, ...), labels y (n,), groups, ids and weights (n,); every complaint is made here.
 
     scikit-learn notes the columns of X on the estimator.
     """
+    X, y, groups, ids, sample_weight = given.that_count()
     refuse_merged_labels(y)
     X = _here(X)
     columns = _columns(options, X)
@@ -63,6 +95,27 @@ def check_examples(
     if len(classes) < 2:
         only = classes.tolist()[0]
         raise InvalidInputError(f"fit needs at least 2 classes; all {n} belong to one class, {only!r}.")
+    _check_input_shape(options, shape)
+    weights = class_weights(options.class_weight, classes, targets, sample_weight)
+    of_examples = weights[labels] * (1 if sample_weight is None else sample_weight)
+    examples = Examples(
+        inputs=_rows(inputs, is_flat=options.module is None),
+        labels=labels.astype(np.int64),
+        classes=classes,
+        # Weights are relative: with a mean of one, learning_rate and background keep their meaning.
+        class_weight=weights * n / of_examples.sum(),
+        input_shape=shape,
+        groups=None if groups is None else numbered_groups(groups, n),
+        columns=columns or _plain(options, X, inputs),
+        record=_record(estimator, X, targets, groups, ids),
+        sample_weight=sample_weight,
+    )
+    if inputs.size <= _MOST_SORTED:
+        examples = examples.in_own_order()
+    return scaled(options, examples)
+
+
+def _check_input_shape(options: Options, shape: tuple[int, ...]) -> None:
     if 0 in shape:
         raise InvalidInputError(f"X has inputs of shape {shape}, which hold no numbers.")
     if options.image_shape is not None and options.image(shape).n_numbers != math.prod(shape):
@@ -72,21 +125,6 @@ def check_examples(
         )
     if any(options.strengths(shape)) or (len(shape) > 1 and options.module is None):
         options.image(shape)  # an input that is no image is refused here
-    weights = class_weights(options.class_weight, classes, targets)
-    examples = Examples(
-        inputs=_rows(inputs, is_flat=options.module is None),
-        labels=labels.astype(np.int64),
-        classes=classes,
-        # Weights are relative: with a mean of one, learning_rate and background keep their meaning.
-        class_weight=weights * n / weights[labels].sum(),
-        input_shape=shape,
-        groups=None if groups is None else numbered_groups(groups, n),
-        columns=_plain(options, X, inputs) if columns is None else columns,
-        record=_record(estimator, X, targets, groups, ids),
-    )
-    if inputs.size <= _MOST_SORTED:
-        examples = examples.in_own_order()
-    return scaled(options, examples)
 
 
 def _record(

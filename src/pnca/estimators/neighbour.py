@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from pnca.estimators._compat import Interval, fit_context
+from pnca.estimators._compat import Interval, check_feature_names_in, fit_context
 from pnca.estimators.base import ParticleClassifier
+from pnca.estimators.checks import Given
 from pnca.estimators.explains import Explains
 from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import FloatArray
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 _LEAST_BANDWIDTH = 1e-6
 
 
-class NeighbourClassifier(Explains, ParticleClassifier):
+class NeighbourClassifier(TransformerMixin, Explains, ParticleClassifier):  # type: ignore[misc]
     """Particles that embed; classes compete for kernel mass in the latent space."""
 
     _parameter_constraints = {  # noqa: RUF012
@@ -37,7 +40,13 @@ class NeighbourClassifier(Explains, ParticleClassifier):
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(
-        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, ids: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Train on labelled examples.
 
@@ -59,12 +68,18 @@ class NeighbourClassifier(Explains, ParticleClassifier):
         ids : array-like of shape (n,), optional
             A name for each example, all of them different: texts, whole numbers or dates. They have no
             influence on the fit; explanations name examples by them, and without them by the row.
+        sample_weight : array-like of shape (n,), optional
+            What each example counts for, relative to the others, beside ``class_weight``: in the loss, in
+            the kernel mass, in the class shares, in what is chosen out of fold and in the experts, like
+            copies of it that are not each other's neighbours. The scale of the inputs and where they lie do
+            not depend on it, nor do decisions. An example of weight zero is left out, as if it were not in
+            X, y, groups and ids: rows that the fit speaks of are counted without it.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, groups, ids)
+        return self._fit(Given(X, y, groups, ids, sample_weight))
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         reason = ""
@@ -89,6 +104,44 @@ class NeighbourClassifier(Explains, ParticleClassifier):
         """
         inputs = self._check_inputs(X)
         return self.fitted_.embed(inputs, self.device)
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Embed inputs with every particle, as a step of a pipeline.
+
+        The network has learnt to bring the training examples near their class, more than new inputs. What a
+        later step says of them is too good: judge a pipeline by cross-validation of the whole.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or (n, ...)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n, m d), or a table after ``set_output``
+            The d coordinates by the first particle, then those by the second, and so on.
+        """
+        embeddings = self.embed(X)  # (m, n, d)
+        columns: FloatArray = embeddings.transpose(1, 0, 2).reshape(embeddings.shape[1], -1)
+        return columns
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Names of the columns of :meth:`transform`, such as ``pncaclassifier_p0_d3``.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Only compared with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of str, shape (m d,)
+            Particle and latent dimension, both counted from zero.
+        """
+        check_is_fitted(self)
+        check_feature_names_in(self, input_features, generate_names=False)
+        m, d, name = len(self.particles_), self.support_embeddings_.shape[2], type(self).__name__.lower()
+        return np.array([f"{name}_p{p}_d{k}" for p in range(m) for k in range(d)], dtype=object)
 
     def evidence(self, X: ArrayLike) -> FloatArray:
         """Log of the total kernel mass an input receives: low means unlike the training examples.

@@ -15,7 +15,7 @@ from pnca.maths.neighbours import class_log_masses, leave_one_out, log_class_pro
 #: Standard deviation of scaled inputs: almost all numbers lie between -1 and 1, like grey values.
 UNIT = 1 / 3
 #: Scaled inputs beyond are equally far away; their squares are still numbers in float32.
-_FARTHEST = 1e15
+FARTHEST = 1e15
 #: Share of the distinct values of a column that must stay distinct when they are rounded to float32.
 _DISTINCT = 0.9
 #: Inverse widths of the kernel that :func:`neighbour_loss` tries, relative to the neighbour scale.
@@ -41,7 +41,7 @@ class Scaler:
     def apply(self, inputs: Tensor) -> Tensor:
         """Scale inputs (n, p) in float64, where a large offset costs no digits: (n, p), float32."""
         centred = inputs.double() - self.centre.to(inputs.device)
-        return (centred / self.spread.to(inputs.device)).clamp(-_FARTHEST, _FARTHEST).float()
+        return (centred / self.spread.to(inputs.device)).clamp(-FARTHEST, FARTHEST).float()
 
 
 def column_scale(inputs: Tensor) -> tuple[Tensor, Tensor]:

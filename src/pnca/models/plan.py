@@ -223,6 +223,8 @@ def class_prior(examples: Examples) -> Tensor:
                 "No example has another of its class outside its group, so nothing can be learnt."
             )
     weights = examples.class_weight * counts
+    if examples.sample_weight is not None:
+        weights = np.bincount(examples.labels, examples.weights).astype(np.float64)
     return torch.from_numpy(weights / weights.sum())
 
 

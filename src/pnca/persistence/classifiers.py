@@ -19,6 +19,7 @@ from pnca.models.fitted import NeighbourReader, attributes_of
 from pnca.persistence.encoding import MalformedError, decode, encode
 from pnca.persistence.layouts import Store
 from pnca.persistence.records import read_record, write_record
+from pnca.persistence.requests import NAME, requests_of, set_requests
 from pnca.persistence.states import ATTRIBUTES, FITTED, check
 
 #: The classes of which models are written; a subclass may do what no file says.
@@ -42,6 +43,8 @@ def write_classifier(model: ParticleClassifier, store: Store) -> dict[str, Any]:
     views = attributes_of(model.fitted_).keys()
     apart = {*parameters, *views, "fitted_", "record_"}
     others = {key: value for key, value in vars(model).items() if key not in apart}
+    if NAME in others:
+        others[NAME] = requests_of(model)
     if unknown := sorted(others.keys() - ATTRIBUTES.keys()):
         raise InvalidInputError(
             f"The attribute {unknown[0]!r} of this {name} is not of a fit, and no model file can hold it: "
@@ -80,6 +83,7 @@ def read_classifier(found: Any, store: Store, device: str) -> ParticleClassifier
             raise MalformedError("a record that the model does not have")
         labels = fitted.classes[fitted.reader.support.labels.numpy()]
         attributes["record_"] = read_record(found["record"], labels, store)
+    set_requests(model, attributes.pop(NAME, {}))
     model.__dict__.update({**attributes_of(fitted), **attributes, "fitted_": fitted})
     return model
 

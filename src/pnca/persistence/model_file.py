@@ -58,7 +58,7 @@ def save(model: BaseEstimator, path: str | Path, *, overwrite: bool = False, sto
     """
     if store not in ("full", "predictive"):
         raise InvalidInputError(f"store must be 'full' or 'predictive'; got {store!r}.")
-    target = _target(path, overwrite)
+    target = target_of(path, overwrite)
     pieces = packed(content_of(model, has_record=store == "full"))
     try:
         return write_bytes(target, *pieces)
@@ -173,7 +173,7 @@ def _as_path(path: Any) -> Path:  # noqa: ANN401
     return Path(path)
 
 
-def _target(path: Any, overwrite: bool) -> Path:  # noqa: ANN401
+def target_of(path: Any, overwrite: bool) -> Path:  # noqa: ANN401
     """Where to write; an error where that cannot be."""
     target = _as_path(path)
     try:

@@ -24,6 +24,7 @@ from pnca.exceptions import InvalidInputError
 from pnca.persistence.classifiers import read_classifier, write_classifier
 from pnca.persistence.encoding import MalformedError, decode, encode
 from pnca.persistence.layouts import Store
+from pnca.persistence.requests import NAME, requests_of, set_requests
 
 #: The transformers that a file may name, by module; and the functions that SelectKBest scores by.
 _TABLE = {
@@ -177,6 +178,8 @@ def _write_transformer(value: BaseEstimator, path: str, store: Store) -> dict[st
     if parameters.get("memory") is not None:
         raise InvalidInputError("A Pipeline with memory cannot be saved: set_params(memory=None) first.")
     fitted = {key: part for key, part in vars(value).items() if key not in parameters}
+    if NAME in fitted:
+        fitted[NAME] = requests_of(value)
     return {
         "class": name,
         "parameters": {key: _write(part, f"{path}.{key}", store) for key, part in parameters.items()},
@@ -239,5 +242,6 @@ def _read_transformer(found: Any, path: str, store: Store) -> BaseEstimator:  # 
     # An attribute of the class, such as a method, is not to be hidden by one of the file.
     _demand(all(key.isidentifier() and not hasattr(kind, key) for key in fitted))
     for key, part in fitted.items():
-        setattr(made, key, _read(part, f"{path}.{key}", store))
+        read = _read(part, f"{path}.{key}", store)
+        set_requests(made, read) if key == NAME else setattr(made, key, read)
     return made

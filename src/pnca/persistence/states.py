@@ -249,6 +249,8 @@ ATTRIBUTES: Mapping[str, Kind] = {
     "oof_evidence_": Array(_DOUBLE, "n", is_numpy=True, may_be_infinite=True),
     "oof_loss_": Plain((float,)),
     "folds_": Array(_WHOLE, "n", 0, is_numpy=True),
+    "_sklearn_output_config": Named(Plain((str,))),
+    "_metadata_request": Named(Named(Plain((bool, str, type(None))))),
 }
 #: Those that every fitted estimator has.
 ALWAYS = {"n_samples_fit_", "n_features_in_", "class_weight_", "history_", "was_interrupted_", "n_iter_"}

@@ -32,6 +32,7 @@ class Examples(NamedTuple):
     scaler: Scaler | None = None  # what was done to the inputs
     columns: Columns | None = None  # how they were made from a table; None for images and modules
     record: Record | None = None  # all as it came in, in that order
+    sample_weight: NDArray[np.float64] | None = None  # (n,), mean one; None: all count alike
 
     @property
     def n_groups(self) -> int:
@@ -41,8 +42,8 @@ class Examples(NamedTuple):
     @property
     def weights(self) -> NDArray[np.float64]:
         """Weight of each example: (n,), mean one."""
-        of_examples: NDArray[np.float64] = self.class_weight[self.labels]
-        return of_examples
+        of_classes: NDArray[np.float64] = self.class_weight[self.labels]
+        return of_classes if self.sample_weight is None else of_classes * self.sample_weight
 
     @property
     def place(self) -> NDArray[np.intp]:
@@ -57,12 +58,13 @@ class Examples(NamedTuple):
             labels=self.labels[rows],
             groups=None if self.groups is None else self.groups[rows],
             given_rows=rows if self.given_rows is None else self.given_rows[rows],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
         )
 
     def in_own_order(self) -> "Examples":
         """The same in an order that follows from them: sums are rounded and folds are dealt by it."""
-        keys = (self.inputs, self.labels) if self.groups is None else (self.inputs, self.labels, self.groups)
-        return self.at(row_order(*keys))
+        keys = (self.inputs, self.labels, self.groups, self.sample_weight)
+        return self.at(row_order(*(key for key in keys if key is not None)))
 
     def as_given(self) -> "Examples":
         """The same in the order in which they came in."""
@@ -151,8 +153,21 @@ def numbered_groups(groups: ArrayLike, n: int) -> NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
-def class_weights(given: Any, classes: NDArray[Any], targets: NDArray[Any]) -> NDArray[np.float64]:  # noqa: ANN401
-    """Weight of each class (c,); an error that names a class whose weight is none."""
+def class_weights(
+    given: Any,  # noqa: ANN401
+    classes: NDArray[Any],
+    targets: NDArray[Any],
+    sample_weight: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Weight of each class (c,); an error that names a class whose weight is none.
+
+    Classes of ``targets`` (n,) are balanced by the weights of the examples (n,), if there are some.
+    """
+    if sample_weight is not None and isinstance(given, str):
+        # Releases of scikit-learn before 1.7 balance by counts alone.
+        totals = np.bincount(np.searchsorted(classes, targets), sample_weight)
+        balanced: NDArray[np.float64] = totals.sum() / (len(classes) * totals)
+        return balanced
     try:
         weights: NDArray[np.float64] = compute_class_weight(given, classes=classes, y=targets)
         wrong = ~((weights > 0) & (weights < np.finfo(np.float64).max / len(targets)))
