@@ -55,7 +55,8 @@ class Decides:
         ndarray of shape (n,), or (n, c) by class
             Above zero, at most one; the least possible is 1 / (1 + number of training examples), or groups.
         """
-        held_out, evidence = self._held_out(), self._evidence(X)
+        held_out = self._held_out()
+        evidence = self.fitted_.log_evidence(self._check_inputs(X), self.device)
         if not by_class:
             return conformal_p_values(held_out.evidence, evidence, held_out.groups)
         of_classes = np.repeat(evidence[:, None], len(self.classes_), axis=1)
@@ -102,7 +103,8 @@ class Decides:
         Decisions
             Arrays ``label``, ``reason``, ``confidence``, ``familiarity``; ``summary()``, ``to_frame()``.
         """
-        allowed = check_max_error(max_error, self._fitted_classes())
+        check_is_fitted(self)
+        allowed = check_max_error(max_error, self.classes_)
         sure, held_out = check_share("confidence", confidence), self._held_out()
         least = check_min_familiarity(min_familiarity, held_out.n_units)
         shares = None if priors is None else check_priors(priors, self.classes_)
@@ -187,10 +189,3 @@ class Decides:
             )
         groups = getattr(self, "groups_", None)
         return HeldOut(self.oof_proba_, self.oof_evidence_, self.support_labels_, groups)
-
-    def _fitted_classes(self) -> NDArray[Any]:
-        check_is_fitted(self)
-        return self.classes_
-
-    def _evidence(self, X: ArrayLike) -> FloatArray:
-        return self.fitted_.log_evidence(self._check_inputs(X), self.device)
