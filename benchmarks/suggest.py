@@ -77,7 +77,7 @@ def next_rows(
     return np.diff(two_largest)[:, 0].argsort(kind="stable")[:ROUND]
 
 
-def measure(question: Question, way: str, seed: int, known: Sequence[dict[str, Any]], write: Any) -> None:  # noqa: ANN401
+def measure(question: Question, way: str, seed: int, known: Sequence[dict[str, Any]], write: Any) -> None:
     """Label in rounds; each fit is written, and those that are known are not made again."""
     have, rng = first_rows(question.labels), np.random.RandomState(1000 + seed)
     found = {cell["n"]: cell for cell in known}
@@ -139,7 +139,7 @@ def curves(cells: list[dict[str, Any]], name: str, way: str, measure: str) -> tu
     return np.array(sizes), np.array([[at[draw, size] for size in sizes] for draw in draws])
 
 
-def labels_needed(sizes: Any, values: Any, target: float) -> float:  # noqa: ANN401
+def labels_needed(sizes: Any, values: Any, target: float) -> float:
     """Labels at which a mean curve (s,) of losses first reaches a target; infinite if it never does."""
     lowest = np.minimum.accumulate(values)
     if target < lowest[-1]:
@@ -153,7 +153,7 @@ def saved(cells: list[dict[str, Any]], name: str, way: str, n: int) -> tuple[flo
     own_sizes, own = curves(cells, name, way, "nll")
     rng, place = np.random.RandomState(0), int(np.flatnonzero(own_sizes == n)[0])
 
-    def of(rows: Any) -> float:  # noqa: ANN401
+    def of(rows: Any) -> float:
         return labels_needed(sizes, of_random[rows].mean(axis=0), own[rows, place].mean()) - n
 
     resampled = [of(rng.randint(len(own), size=len(own))) for _ in range(2000)]

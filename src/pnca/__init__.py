@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         paper_settings,
     )
     from pnca.persistence.model_file import load, save
-    from pnca.pipelines import decide, drift, familiarity, predict_set
+    from pnca.pipelines import audit, decide, drift, familiarity, learning_curve, predict_set, suggest
     from pnca.training.checkpoints import checkpoints
     from pnca.training.distributed import distributed
 
@@ -28,21 +28,25 @@ __all__ = [
     "EnsembleClassifier",
     "NCAClassifier",
     "PNCAClassifier",
+    "audit",
     "checkpoints",
     "decide",
     "distributed",
     "drift",
     "familiarity",
+    "learning_curve",
     "load",
     "paper_settings",
     "predict_set",
     "save",
+    "suggest",
 ]
 
 #: Where a name comes from, if not from the estimators.
 _MODULES = {"checkpoints": "pnca.training.checkpoints", "distributed": "pnca.training.distributed"}
 _MODULES |= dict.fromkeys(("load", "save"), "pnca.persistence.model_file")
-_MODULES |= dict.fromkeys(("decide", "drift", "familiarity", "predict_set"), "pnca.pipelines")
+_PIPELINES = ("audit", "decide", "drift", "familiarity", "learning_curve", "predict_set", "suggest")
+_MODULES |= dict.fromkeys(_PIPELINES, "pnca.pipelines")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

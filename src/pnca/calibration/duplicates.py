@@ -59,14 +59,14 @@ def largest_ratio(n: int, dimension: float) -> float:
     >>> round(largest_ratio(100, 2.0), 5)
     0.00745
     """
-    return min(_MOST, (_BY_CHANCE / ((_AROUND - 1) * n)) ** (1 / dimension))
+    return min(_MOST, math.pow(_BY_CHANCE / ((_AROUND - 1) * n), 1 / dimension))
 
 
 def near_duplicates(inputs: FloatArray) -> Pairs:
     """Find pairs of examples that are equal, or much nearer than chance brings neighbours.
 
-    Distances are compared with that of the tenth neighbour, so that dense regions are no duplicates, and equal
-    rows are one point for that.
+    Distances are compared with that of the tenth neighbour, so that dense regions are no duplicates, and
+    equal rows are one point for that.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _OF_PAIRS = ("shared", "repeated", "contradiction")
 #: Fewer examples (groups) of a class are few; a class so many times as frequent as another is an imbalance.
 _FEW, _IMBALANCE = 10, 10
 #: Interquartile ranges below the lower quartile of the evidence beyond which an example is far out.
-_FAR = 4.0
+_FAR = 5.0
 _MOST_NAMED = 6
 
 
@@ -207,10 +207,10 @@ def _repeated(audited: Audited, repeated: list[IntArray]) -> Finding:
         audited.named(rows),
         len(rows) / len(audited.folds),
         "share of the examples that have a duplicate in another fold",
-        f"{audited.shown(rows)} are equal or almost equal to others, in {len(repeated)} sets that "
-        "different folds share: what is said out of fold is too good.",
-        "Are groups missing? If they are of one patient or sample each, pass groups= to fit; leave plain copies "
-        "out. With coarse columns different cases may be equal.",
+        f"{audited.shown(rows)} are equal or almost equal, in {len(repeated)} set{'s' * (len(repeated) > 1)} "
+        "that different folds share: what is said out of fold is too good.",
+        "Are groups missing? If they are of one patient or sample each, pass groups= to fit; leave plain "
+        "copies out. With coarse columns different cases may be equal.",
     )
 
 
@@ -248,8 +248,8 @@ def _columns(audited: Audited, columns: list[ColumnValues]) -> Iterator[Finding]
             (columns[j].name,),
             decider.auroc,
             "AUROC out of fold of the column alone",
-            f"Column {columns[j].name!r} alone tells the classes apart (AUROC {decider.auroc:.3f} out of fold; "
-            f"the next best column has {decider.next_best:.2f}), and the others add nothing: that is "
+            f"Column {columns[j].name!r} alone tells the classes apart (AUROC {decider.auroc:.3f} out of "
+            f"fold; the next best column has {decider.next_best:.2f}), and the others add nothing: that is "
             "suspicious, not wrong.",
             "Is it known before the label is? If it was written down after the diagnosis, leave it out.",
         )
@@ -281,7 +281,7 @@ def _identifier(audited: Audited, column: ColumnValues) -> Finding | None:
 
 
 def _column_finding(kind: str, name: Any, why: str, advice: str) -> Finding:  # noqa: ANN401
-    return Finding(kind, (name,), 1.0, "always one", f"Column {name!r}: {why}.", advice)
+    return Finding(kind, (name,), 1.0, "one: there is no doubt", f"Column {name!r}: {why}.", advice)
 
 
 def _names(groups: IntArray, audited: Audited) -> str:

@@ -36,8 +36,8 @@ class Suggestions:
         Expected mistakes in the pool that the input stands for, beside those that earlier ones stand for.
     reason : ndarray of str, shape (k,)
         ``"unfamiliar"``: its familiarity is below the default of :meth:`pnca.PNCAClassifier.decide`;
-        ``"ambiguous"``: the model is less sure of it than of the pool on average; ``"typical"``: it stands for
-        others of which the model is less sure.
+        ``"ambiguous"``: the model is less sure of it than of the pool on average; ``"typical"``: it stands
+        for others of which the model is less sure.
     confidence : ndarray of shape (k,)
         The largest class probability.
     familiarity : ndarray of shape (k,)

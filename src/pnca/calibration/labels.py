@@ -47,8 +47,8 @@ def doubted_labels(proba: FloatArray, labels: IntArray) -> Doubts:
               \qquad k = \arg\max_c p_{i c} \ne y_i
 
     with the self-confidence :math:`t_c` of a class, as in confident learning (Northcutt, Jiang and Chuang,
-    2021). That takes :math:`p_{i k} \ge t_k` and no bound on the given class; where classes overlap it
-    doubts examples that are merely hard, which the first condition prevents, and the second is relaxed because
+    2021). That takes :math:`p_{i k} \ge t_k` and no bound on the given class. Where classes overlap it
+    doubts examples that are merely hard, which the first condition prevents; the second is relaxed because
     wrong labels lower the confidence of all.
 
     Parameters

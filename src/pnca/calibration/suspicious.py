@@ -13,9 +13,11 @@ from pnca.calibration.conformal import FloatArray, IntArray
 _CHANCE = 1e-3
 #: Fewer rows tell nothing about an order.
 _FEWEST = 10
+#: Values are equal up to what single precision rounds, as a share of the column's spread.
+_EQUAL = 1e-6
 #: A column that tells the classes apart so well alone, as well as all together up to so much, and better
 #: than any other by so much.
-_DECIDES, _AS_WELL, _BETTER = 0.99, 0.005, 0.05
+_DECIDES, _AS_WELL, _BETTER = 0.97, 0.005, 0.05
 
 
 class ColumnValues(NamedTuple):
@@ -100,7 +102,10 @@ def names_groups(column: ColumnValues, groups: IntArray) -> Identifier | None:
     """
     first = np.unique(groups, return_index=True)[1]
     of_group = column.places[first]
-    if len(first) < _FEWEST or not (column.places == of_group[np.unique(groups, return_inverse=True)[1]]).all():
+    if (
+        len(first) < _FEWEST
+        or not (column.places == of_group[np.unique(groups, return_inverse=True)[1]]).all()
+    ):
         return None
     if column.is_ordered:
         found = identifier(of_group[:, 0])
@@ -125,26 +130,32 @@ def copies(columns: list[ColumnValues]) -> list[tuple[int, int]]:
     >>> copies(pairs)
     [(1, 0)]
     """
-    seen: dict[bytes, int] = {}
+    there = [j for j, column in enumerate(columns) if column.places.shape[1] and not is_constant(column)]
+    contents = {j: _content(columns[j]) for j in there}
     found = []
-    for j, column in enumerate(columns):
-        if not column.places.shape[1] or is_constant(column):
-            continue
-        first = seen.setdefault(_content(column), j)
-        if first != j:
-            found.append((j, first))
+    for place, j in enumerate(there):
+        for first in there[:place]:
+            if columns[first].is_ordered == columns[j].is_ordered and _are_same(contents[first], contents[j]):
+                found.append((j, first))
+                break
     return found
 
 
-def _content(column: ColumnValues) -> bytes:
-    """What is equal for columns that say the same."""
+def _content(column: ColumnValues) -> FloatArray:
+    """What is equal for columns that say the same: (n, k)."""
     if not column.is_ordered:
         _, first, codes = np.unique(column.places, axis=0, return_index=True, return_inverse=True)
-        return b"codes" + np.argsort(np.argsort(first))[codes.reshape(-1)].tobytes()
+        return np.argsort(np.argsort(first))[codes.reshape(-1)][:, None].astype(float)
     z = column.places[:, 0] - column.places[:, 0].mean()
-    z /= np.abs(z).max() or 1.0
-    sign = np.sign(z[np.flatnonzero(np.abs(z) > 1e-6)[:1]]).sum() or 1.0
-    return np.round(sign * z, 6).tobytes() + column.places[:, 1:].tobytes()
+    z /= math.sqrt(float(z @ z)) or 1.0
+    return np.column_stack([z, column.places[:, 1:]])
+
+
+def _are_same(a: FloatArray, b: FloatArray) -> bool:
+    if a.shape != b.shape or not (a[:, 1:] == b[:, 1:]).all():
+        return False
+    x, y = a[:, 0], b[:, 0]
+    return bool(min(np.abs(x - y).max(), np.abs(x + y).max()) < _EQUAL)  # one may fall as the other rises
 
 
 def mean_auroc(proba: FloatArray, labels: IntArray) -> float:
@@ -183,7 +194,7 @@ def deciders(
 ) -> dict[int, Decider]:
     r"""Find columns that decide the class alone while no other is near.
 
-    A column is one if the AUROC of a small tree of it, out of fold, is at least .99, no more than .005 below
+    A column is one if the AUROC of a small tree of it, out of fold, is at least .97, no more than .005 below
     that of the model of all columns, and more than .05 above that of every other column that is not its copy.
 
     Parameters
@@ -200,9 +211,7 @@ def deciders(
     dict from position to Decider
     """
     there = [j for j, column in enumerate(columns) if column.places.shape[1] and not is_constant(column)]
-    found = {
-        j: mean_auroc(alone(columns[j].places, labels, folds, proba.shape[1]), labels) for j in there
-    }
+    found = {j: mean_auroc(alone(columns[j].places, labels, folds, proba.shape[1]), labels) for j in there}
     of_model, same = mean_auroc(proba, labels), dict(copies(columns))
     deciding = {}
     for j, auroc in found.items():
