@@ -147,7 +147,7 @@ def _content(column: ColumnValues) -> FloatArray:
         _, first, codes = np.unique(column.places, axis=0, return_index=True, return_inverse=True)
         return np.argsort(np.argsort(first))[codes.reshape(-1)][:, None].astype(float)
     z = column.places[:, 0] - column.places[:, 0].mean()
-    z /= math.sqrt(float(z @ z)) or 1.0
+    z /= z.std() or 1.0
     return np.column_stack([z, column.places[:, 1:]])
 
 
