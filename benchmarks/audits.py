@@ -1,12 +1,11 @@
 """Measure what an audit finds: in data as they are, with flipped labels, and with planted faults.
 
-``python benchmarks/audits.py --draws 3`` writes a row for each fit to benchmarks/results/audits.csv and
-prints the tables of docs/audit.md; ``--report`` prints them from that file. With ``PNCA_DATA_DIR`` some
-tables of ``tables30.npz`` are measured too.
+``python benchmarks/audits.py --draws 3`` appends a row for each fit to benchmarks/results/audits.csv, so
+that a run can be continued, and prints the tables of docs/audit.md; ``--report`` prints them from that file.
+With ``PNCA_DATA_DIR`` some tables of ``tables30.npz`` are measured too.
 """
 
 import argparse
-import csv
 import os
 import warnings
 from collections import Counter
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
+from csv_rows import make_missing, read
 from pnca import PNCAClassifier
 from pnca.calibration.audit import KINDS
 
@@ -24,6 +24,8 @@ from pnca.calibration.audit import KINDS
 TABLES = ("breast-w", "diabetes", "banknote-authentication", "vehicle", "mfeat-zernike", "ilpd")
 SETTINGS: dict[str, Any] = {"n_particles": 4, "max_epochs": 20, "device": "cpu"}
 CONDITIONS = ("as it is", "flipped", "planted")
+#: The first draw, in which familiarity is measured, too; draws below it were those of choices.
+FIRST = 10
 N, FLIPPED, N_REPEATED, _MOST_NEW = 150, 0.05, 5, 500
 
 
@@ -95,7 +97,7 @@ def measure(name: str, seed: int, condition: str) -> dict[str, Any]:
         for what, column in planted.items():
             found[what] = sum(f.kind == kinds[what] and f.what == (column,) for f in audit)
         found["unfamiliar"] = found["unfamiliar with number"] = ""
-        if condition == "as it is":
+        if condition == "as it is" and seed == FIRST:
             found |= unfamiliar(X, y, new_inputs, seed)
     return found
 
@@ -117,8 +119,7 @@ def unfamiliar(
 
 def report(path: Path) -> str:
     """Tables in Markdown: flipped labels; and what is found in data as they are and with planted faults."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read(path)
     first = ["| data | n | doubted, as it is | doubted, 5 % flipped | flipped found | doubted are flipped |"]
     first.append("|---|--:|--:|--:|--:|--:|")
     second = ["| data | " + " | ".join(KINDS) + " | unfamiliar | with a row number |"]
@@ -142,7 +143,8 @@ def report(path: Path) -> str:
         ]
         first.append(f"| {' | '.join(parts)} |")
         means = [f"{total(clean, kind) / len(clean):.1f}".replace("0.0", "0") for kind in KINDS]
-        shares = [f"{total(clean, key) / len(clean):.3f}" for key in ("unfamiliar", "unfamiliar with number")]
+        (first_draw,) = [row for row in clean if row["seed"] == str(FIRST)]
+        shares = [f"{float(first_draw[key]):.3f}" for key in ("unfamiliar", "unfamiliar with number")]
         second.append(f"| {' | '.join([name, *means, *shares])} |")
     return "\n".join([*first, "", *second, "", planted_sentence(rows)])
 
@@ -170,19 +172,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args(arguments)
     if not given.report:
-        names = given.data or list(sources())
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        with given.out.open("w", encoding="utf-8", newline="") as file:
-            writer = None
-            for seed in range(10, 10 + given.draws):
-                for name in names:
-                    for condition in CONDITIONS:
-                        row = measure(name, seed, condition)
-                        if writer is None:
-                            writer = csv.DictWriter(file, list(row))
-                            writer.writeheader()
-                        writer.writerow(row)
-                        file.flush()
+        names, seeds = given.data or list(sources()), range(FIRST, FIRST + given.draws)
+        tasks = [(name, seed, condition) for seed in seeds for name in names for condition in CONDITIONS]
+        make_missing(given.out, ("data", "seed", "condition"), tasks, measure)
     print(report(given.out))
 
 

@@ -7,10 +7,8 @@ Simulated curves, whose gain is known, are drawn anew each time. With ``PNCA_DAT
 """
 
 import argparse
-import csv
 import os
 import warnings
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits
 
+from csv_rows import make_missing, read
 from pnca import PNCAClassifier
 from pnca.calibration.learning import default_sizes, power_laws
 from pnca.evaluation import accuracy, negative_log_likelihood
@@ -117,8 +116,7 @@ def simulated(draws: int) -> str:
 
 def report(path: Path) -> str:
     """Foretold and real gains of each data set, and how many intervals hold them, in a table."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read(path)
     names = list(dict.fromkeys(row["data"] for row in rows))
     lines = ["| data | draws | score | at 100 | real gain | foretold | mean gain held | own gain held |"]
     lines.append("|---|--:|---|--:|--:|--:|--:|--:|")
@@ -144,25 +142,6 @@ def report(path: Path) -> str:
     return "\n".join(lines)
 
 
-def run(path: Path, names: Sequence[str], draws: int, make: Callable[..., dict[str, Any]] = measure) -> None:
-    """Make the rows that the file lacks."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    known = set()
-    if path.exists():
-        with path.open(encoding="utf-8", newline="") as file:
-            known = {(row["data"], int(row["seed"])) for row in csv.DictReader(file)}
-    for seed in range(draws):
-        for name in names:
-            if (name, seed) in known:
-                continue
-            row, is_new = make(name, seed), not path.exists()
-            with path.open("a", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, list(row))
-                if is_new:
-                    writer.writeheader()
-                writer.writerow(row)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Measure, or report."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -173,7 +152,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args(arguments)
     if not given.report:
-        run(given.out, given.data or list(sources()), given.draws)
+        tasks = [(name, seed) for seed in range(given.draws) for name in given.data or sources()]
+        make_missing(given.out, ("data", "seed"), tasks, measure)
     print(report(given.out), simulated(given.simulated), sep="\n\n")
 
 

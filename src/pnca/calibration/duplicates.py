@@ -16,8 +16,8 @@ _BY_CHANCE = 0.05
 _AROUND = 10
 #: However many columns there are, a pair this much nearer than the tenth neighbour is no duplicate.
 _MOST = 0.25
-#: Fewer examples say nothing of what is near.
-_FEWEST = 20
+#: Fewer examples say nothing of what is near; of more, only equal rows are looked for.
+_FEWEST, MOST_COMPARED = 20, 10_000
 
 
 class Pairs(NamedTuple):
@@ -76,7 +76,8 @@ def near_duplicates(inputs: FloatArray) -> Pairs:
     Returns
     -------
     Pairs
-        Sorted by rows. Of more than two equal rows the first is paired with each of the others.
+        Sorted by rows; of more than 10,000 different rows only the equal ones. Of more than two equal rows the
+        first is paired with each of the others.
 
     Examples
     --------
@@ -99,7 +100,7 @@ def _near(points: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
     from sklearn.neighbors import NearestNeighbors
 
     n = len(points)
-    if n < _FEWEST:
+    if not _FEWEST <= n <= MOST_COMPARED:
         return np.empty((0, 2), dtype=np.intp), np.empty(0)
     distances, neighbours = NearestNeighbors(n_neighbors=_AROUND + 1).fit(points).kneighbors(points)
     # A point is its own nearest neighbour, but for rounding.

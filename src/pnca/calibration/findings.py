@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pnca.calibration.audit import KINDS, Audit, Finding
 from pnca.calibration.conformal import FloatArray, IntArray, held_out_p_values
 from pnca.calibration.decisions import HeldOut
-from pnca.calibration.duplicates import clusters, near_duplicates
+from pnca.calibration.duplicates import MOST_COMPARED, clusters, near_duplicates
 from pnca.calibration.labels import doubted_labels
 from pnca.calibration.suspicious import (
     ColumnValues,
@@ -75,10 +75,16 @@ def audit(audited: Audited, notes: tuple[str, ...] = ()) -> Audit:
     missing = (_OF_COLUMNS if audited.columns is None else ()) + (_OF_PAIRS if audited.scaled is None else ())
     missing += ("shared", "one group") if audited.held_out.groups is None else ()
     findings = [*_labels(audited), *_classes(audited), *_far_out(audited)]
-    if audited.scaled is not None:
-        findings += _pairs(audited, audited.scaled)
+    named: dict[int, Finding] = {}
     if audited.columns is not None:
-        findings += _columns(audited, audited.columns)
+        pairs = ((j, _identifier(audited, column)) for j, column in enumerate(audited.columns))
+        named = {j: finding for j, finding in pairs if finding is not None}
+        findings += [*named.values(), *_columns(audited, audited.columns, set(named))]
+    if audited.scaled is not None:
+        compared = _without(audited.scaled, audited.columns, set(named))
+        findings += _pairs(audited, compared) if compared.shape[1] else ()
+        if len(compared) > MOST_COMPARED:
+            notes = (*notes, f"Of more than {MOST_COMPARED} examples only equal ones are paired")
     order = {kind: place for place, kind in enumerate(KINDS)}
     findings.sort(key=lambda finding: (order[finding.kind], -finding.strength))
     looked_for = tuple(kind for kind in KINDS if kind not in missing)
@@ -214,13 +220,19 @@ def _repeated(audited: Audited, repeated: list[IntArray]) -> Finding:
     )
 
 
-def _columns(audited: Audited, columns: list[ColumnValues]) -> Iterator[Finding]:
-    named: dict[int, Finding] = {}
+def _without(scaled: FloatArray, columns: list[ColumnValues] | None, named: set[int]) -> FloatArray:
+    """Rows without identifiers, which tell equal examples apart."""
+    if columns is None or not named:
+        return scaled
+    parts = [np.full(column.places.shape[1], j not in named) for j, column in enumerate(columns)]
+    return scaled[:, np.concatenate(parts)]
+
+
+def _columns(audited: Audited, columns: list[ColumnValues], named: set[int]) -> Iterator[Finding]:
     for j, column in enumerate(columns):
-        if (found := _identifier(audited, column)) is not None:
-            named[j] = found
-            yield found
-        elif not column.places.shape[1]:
+        if j in named:
+            continue
+        if not column.places.shape[1]:
             yield _column_finding(
                 "unused",
                 column.name,

@@ -13,8 +13,8 @@ from pnca.calibration.conformal import FloatArray, IntArray
 _CHANCE = 1e-3
 #: Fewer rows tell nothing about an order.
 _FEWEST = 10
-#: Values are equal up to what single precision rounds, as a share of the column's spread.
-_EQUAL = 1e-6
+#: Columns say the same if their correlation is so near to one: differences by 1e-5 of their spread.
+_EQUAL = 1e-10
 #: A column that tells the classes apart so well alone, as well as all together up to so much, and better
 #: than any other by so much.
 _DECIDES, _AS_WELL, _BETTER = 0.97, 0.005, 0.05
@@ -131,31 +131,28 @@ def copies(columns: list[ColumnValues]) -> list[tuple[int, int]]:
     [(1, 0)]
     """
     there = [j for j, column in enumerate(columns) if column.places.shape[1] and not is_constant(column)]
-    contents = {j: _content(columns[j]) for j in there}
-    found = []
-    for place, j in enumerate(there):
-        for first in there[:place]:
-            if columns[first].is_ordered == columns[j].is_ordered and _are_same(contents[first], contents[j]):
-                found.append((j, first))
-                break
+    first_of: dict[int, int] = {}
+    codes: dict[bytes, int] = {}
+    for j in there:
+        if not columns[j].is_ordered:
+            first = codes.setdefault(_codes(columns[j].places), j)
+            if first != j:
+                first_of[j] = first
+    ordered = [j for j in there if columns[j].is_ordered]
+    numbers = np.stack([columns[j].places[:, 0] for j in ordered], axis=1) if ordered else np.empty((0, 0))
+    z = (numbers - numbers.mean(axis=0)) / numbers.std(axis=0) if ordered else numbers
+    for a, b in zip(*np.nonzero(np.triu(np.abs(z.T @ z) > (1 - _EQUAL) * len(z), 1)), strict=True):
+        marks, other_marks = (columns[ordered[k]].places[:, 1:] for k in (a, b))
+        if marks.shape == other_marks.shape and (marks == other_marks).all():
+            first_of.setdefault(ordered[b], ordered[a])
+    return sorted(first_of.items())
+
+
+def _codes(places: FloatArray) -> bytes:
+    """Categories (n, k) numbered in the order in which they occur."""
+    _, first, codes = np.unique(places, axis=0, return_index=True, return_inverse=True)
+    found: bytes = np.argsort(np.argsort(first))[codes.reshape(-1)].tobytes()
     return found
-
-
-def _content(column: ColumnValues) -> FloatArray:
-    """What is equal for columns that say the same: (n, k)."""
-    if not column.is_ordered:
-        _, first, codes = np.unique(column.places, axis=0, return_index=True, return_inverse=True)
-        return np.argsort(np.argsort(first))[codes.reshape(-1)][:, None].astype(float)
-    z = column.places[:, 0] - column.places[:, 0].mean()
-    z /= z.std() or 1.0
-    return np.column_stack([z, column.places[:, 1:]])
-
-
-def _are_same(a: FloatArray, b: FloatArray) -> bool:
-    if a.shape != b.shape or not (a[:, 1:] == b[:, 1:]).all():
-        return False
-    x, y = a[:, 0], b[:, 0]
-    return bool(min(np.abs(x - y).max(), np.abs(x + y).max()) < _EQUAL)  # one may fall as the other rises
 
 
 def mean_auroc(proba: FloatArray, labels: IntArray) -> float:
