@@ -56,16 +56,16 @@ def flip(y: NDArray[np.int64], rng: np.random.RandomState) -> tuple[NDArray[np.i
 
 def plant(
     X: NDArray[np.float64], y: NDArray[np.int64], rng: np.random.RandomState
-) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Five rows that repeat others but for noise, and a row number, a leak, a copy and a constant column."""
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.intp]]:
+    """Five cases that repeat others but for noise, and a row number, a leak, a copy and a constant column."""
     rows = rng.permutation(len(y))
     copied, originals = rows[:N_REPEATED], rows[N_REPEATED : 2 * N_REPEATED]
-    X = X.copy()
+    X, y, leak = X.copy(), y.copy(), y + 0.01 * rng.normal(size=len(y))
+    y[copied], leak[copied] = y[originals], leak[originals]
     X[copied] = X[originals] + 1e-6 * np.nanstd(X, axis=0) * rng.normal(size=X[originals].shape)
     number = 5000.0 + np.arange(len(y))
-    leak = y + 0.01 * rng.normal(size=len(y))
     copy = 3 + 2 * X[:, np.nanargmax(np.nanstd(X, axis=0))]
-    return np.column_stack([X, number, leak, copy, np.full(len(y), 7.0)]), copied
+    return np.column_stack([X, number, leak, copy, np.full(len(y), 7.0)]), y, copied
 
 
 def measure(name: str, seed: int, condition: str) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def measure(name: str, seed: int, condition: str) -> dict[str, Any]:
     if condition == "flipped":
         y, changed = flip(y, rng)
     if condition == "planted":
-        X, changed = plant(X, y, rng)
+        X, y, changed = plant(X, y, rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         audit = PNCAClassifier(random_state=seed, **SETTINGS).fit(X, y).audit()

@@ -180,7 +180,7 @@ def test_learning_curve__of_a_table_with_text_labels_and_groups(planted, capsys)
 def test_make_paths__never_split_groups_and_are_nested():
     rng = np.random.RandomState(0)
     groups = rng.randint(30, size=100)
-    labels = np.r_[np.zeros(98, dtype=int), 1, 1]
+    labels = np.r_[np.arange(98) % 2, 2, 2]
     groups[98:] = 30  # a class of one group: nobody can learn it and be scored on it
     paths, sizes = make_paths(labels, groups, None, 2, rng)
     assert len(paths) == 10
@@ -189,7 +189,18 @@ def test_make_paths__never_split_groups_and_are_nested():
         for cut, size in zip(path.cuts, sizes, strict=True):
             assert not set(groups[path.order[:cut]]) & set(groups[path.order[cut:]])
             assert size <= cut <= size + np.bincount(groups).max() or cut == len(path.order)
-        assert (labels[path.scored] == 0).all()
+        assert (labels[path.scored] < 2).all()
+    with pytest.raises(InvalidInputError, match="needs two classes outside of every fold"):
+        make_paths(labels // 2, groups, None, 1, rng)
+
+
+def test_learning_curve__a_class_of_one_group_is_not_scored(planted):
+    table, y, _, _ = planted
+    names = np.array(["a class of its own" if row < 4 else name for row, name in enumerate(y)])
+    groups = np.r_[np.zeros(4), 1 + np.arange(N - 4)]
+    curve = make("PNCA", max_epochs=10).fit(table[["a", "b"]], names, groups=groups).learning_curve([50])
+    assert "4 examples are of classes that one fold alone holds" in curve.summary()
+    assert curve.accuracy.mean[0] > 0.85  # also where the first class is not there
 
 
 @pytest.mark.parametrize("sizes", [[], [5, 20], [20, 121], [20.0, 40.0], [True, 20]])

@@ -76,8 +76,8 @@ def near_duplicates(inputs: FloatArray) -> Pairs:
     Returns
     -------
     Pairs
-        Sorted by rows; of more than 10,000 different rows only the equal ones. Of more than two equal rows the
-        first is paired with each of the others.
+        Sorted by rows; of more than 10,000 different rows only the equal ones. Of more than two equal rows
+        the first is paired with each of the others.
 
     Examples
     --------

@@ -45,6 +45,11 @@ def make_paths(
         folds = assign_folds(labels, _N_FOLDS, rng, groups)
         for fold in range(int(folds.max()) + 1):
             shown, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            if len(np.unique(labels[shown])) < 2:
+                raise InvalidInputError(
+                    "A learning curve needs two classes outside of every fold, and one fold holds all examples "
+                    "of a class: add examples (groups) of that class."
+                )
             within, cuts = nested_order(labels[shown], None if groups is None else groups[shown], rng)
             known = np.isin(labels[held_out], labels[shown])
             drawn.append(Path(shown[within], cuts, held_out[known]))
@@ -133,8 +138,9 @@ def _scored(
             part = clone(model).set_params(verbose=False, random_state=seed)
             part.fit(_rows(X, rows), record.labels[rows], **fit_groups)
             log_proba = part.predict_log_proba(scored)
-            of_truth = log_proba[np.arange(len(truth)), truth]
-            is_wrong = log_proba.argmax(axis=1) != truth
+            column_of_truth = np.searchsorted(np.unique(labels[rows]), truth)
+            of_truth = log_proba[np.arange(len(truth)), column_of_truth]
+            is_wrong = log_proba.argmax(axis=1) != column_of_truth
             column = [-of_truth, is_wrong.astype(float)]
             if hasattr(part, "oof_proba_"):
                 decided = part.decide(scored, max_error=max_error)
