@@ -146,7 +146,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/curves.csv"))
     parser.add_argument("--draws", type=int, default=8)
-    parser.add_argument("--simulated", type=int, default=200, help="curves of each kind")
+    parser.add_argument("--simulated", type=int, default=60, help="curves of each kind")
     parser.add_argument("--data", nargs="*", help="names of data sets; all without it")
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args(arguments)
