@@ -32,6 +32,8 @@ def same(model, last, X, inputs):
     assert np.array_equal(sets, last.predict_set(inputs, coverage=0.8, by_class=True))
     groups = np.arange(len(X)) // 2
     assert pnca.drift(model, X, groups=groups) == last.drift(inputs, groups=groups)
+    assert pnca.audit(model) == last.audit()
+    assert np.array_equal(pnca.suggest(model, X, 3).rows, last.suggest(inputs, 3).rows)
 
 
 def test_pipeline__transforms_first(pipeline, iris):
@@ -50,7 +52,21 @@ def test_search__is_its_best_estimator(iris):
     same(search, best[-1], iris[0][::3], best[:-1].transform(iris[0][::3]))
 
 
-@pytest.mark.parametrize("name", ["familiarity", "decide", "predict_set", "drift"])
+def test_learning_curve__is_of_the_last_step(pipeline):
+    found = pnca.learning_curve(pipeline, sizes=[40], repeats=1)
+    expected = pipeline[-1].learning_curve(sizes=[40])
+    assert np.array_equal(found.nll.mean, expected.nll.mean)
+
+
+def test_audit__has_the_names_that_the_last_step_gets(iris):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(iris[0], columns=list("abcd")).assign(number=np.arange(150))
+    scaler = StandardScaler().set_output(transform="pandas")
+    pipe = make_pipeline(scaler, make("PNCA", max_epochs=2)).fit(table, iris[1])
+    assert ("number",) in [f.what for f in pnca.audit(pipe) if f.kind == "identifier"]
+
+
+@pytest.mark.parametrize("name", ["familiarity", "decide", "predict_set", "drift", "suggest"])
 def test_others__are_refused_by_name(iris, name):
     function = getattr(pnca, name)
     with pytest.raises(InvalidInputError, match=f"LogisticRegression has no {name}: pass a fitted PNCA"):
@@ -119,3 +135,12 @@ def test_explain__of_a_search_and_of_a_model_itself():
         )
     with pytest.raises(InvalidInputError, match="has no explain"):
         pnca.explain(make("DNN", max_epochs=1).fit(X, y), X[:1])
+
+
+@pytest.mark.parametrize("name", ["audit", "learning_curve"])
+def test_others__of_the_training_examples_are_refused_by_name(iris, name):
+    function = getattr(pnca, name)
+    with pytest.raises(InvalidInputError, match=f"LogisticRegression has no {name}: pass a fitted PNCA"):
+        function(make_pipeline(StandardScaler(), LogisticRegression()).fit(*iris))
+    with pytest.raises(NotFittedError):
+        function(make_pipeline(StandardScaler(), make("PNCA")))

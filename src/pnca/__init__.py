@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     )
     from pnca.persistence.model_file import load, save
     from pnca.persistence.onnx.model import export_onnx
-    from pnca.pipelines import decide, drift, explain, familiarity, predict_set
+    from pnca.pipelines import (
+        audit,
+        decide,
+        drift,
+        explain,
+        familiarity,
+        learning_curve,
+        predict_set,
+        suggest,
+    )
     from pnca.training.checkpoints import checkpoints
     from pnca.training.distributed import distributed
 
@@ -29,6 +38,7 @@ __all__ = [
     "EnsembleClassifier",
     "NCAClassifier",
     "PNCAClassifier",
+    "audit",
     "checkpoints",
     "decide",
     "distributed",
@@ -36,17 +46,29 @@ __all__ = [
     "explain",
     "export_onnx",
     "familiarity",
+    "learning_curve",
     "load",
     "paper_settings",
     "predict_set",
     "save",
+    "suggest",
 ]
 
 #: Where a name comes from, if not from the estimators.
 _MODULES = {"checkpoints": "pnca.training.checkpoints", "distributed": "pnca.training.distributed"}
 _MODULES |= dict.fromkeys(("load", "save"), "pnca.persistence.model_file")
 _MODULES["export_onnx"] = "pnca.persistence.onnx.model"
-_MODULES |= dict.fromkeys(("decide", "drift", "explain", "familiarity", "predict_set"), "pnca.pipelines")
+_PIPELINES = (
+    "audit",
+    "decide",
+    "drift",
+    "explain",
+    "familiarity",
+    "learning_curve",
+    "predict_set",
+    "suggest",
+)
+_MODULES |= dict.fromkeys(_PIPELINES, "pnca.pipelines")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

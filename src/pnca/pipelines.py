@@ -1,4 +1,4 @@
-"""Decisions of a model, or of a scikit-learn pipeline or search that ends in one."""
+"""Decisions and audits of a model, or of a scikit-learn pipeline or search that ends in one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from pnca.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
-    from pnca.calibration import Decisions, Drift
+    from pnca.calibration import Audit, Decisions, Drift, LearningCurve, Suggestions
     from pnca.explanations import Explanations
 
 
@@ -167,8 +167,67 @@ def _columns_of(X: Any) -> list[Any]:  # noqa: ANN401
     return list(X.columns) if hasattr(X, "columns") else list(np.shape(X)[1:])
 
 
+def audit(model: Any) -> Audit:  # noqa: ANN401
+    """Look for what is suspicious in the training examples; see :meth:`pnca.PNCAClassifier.audit`.
+
+    Parameters
+    ----------
+    model : PNCAClassifier, or Pipeline or search that ends in one
+        Fitted. Columns are those that the last step of a pipeline gets; ``set_output(transform="pandas")``
+        lets them keep their names.
+
+    Returns
+    -------
+    Audit
+    """
+    last, _ = _last_step(model, None, "audit")
+    found: Audit = last.audit()
+    return found
+
+
+def suggest(model: Any, X_pool: ArrayLike, k: int = 10) -> Suggestions:  # noqa: ANN401
+    """Suggest which inputs of a pool to label next; see :meth:`pnca.PNCAClassifier.suggest`.
+
+    Parameters
+    ----------
+    model : PNCAClassifier, or Pipeline or search that ends in one
+        Fitted.
+    X_pool : array-like
+        Inputs as the model takes them; a pipeline transforms them first.
+    k : int
+        Suggestions.
+
+    Returns
+    -------
+    Suggestions
+    """
+    last, inputs = _last_step(model, X_pool, "suggest")
+    found: Suggestions = last.suggest(inputs, k)
+    return found
+
+
+def learning_curve(model: Any, **arguments: Any) -> LearningCurve:  # noqa: ANN401
+    """Measure what more labels would bring; see :meth:`pnca.PNCAClassifier.learning_curve`.
+
+    Parameters
+    ----------
+    model : PNCAClassifier, or Pipeline or search that ends in one
+        Fitted. Of a pipeline the last step is fitted again, and the steps before stay as all the examples
+        made them.
+    **arguments
+        ``sizes``, ``repeats``, ``max_error`` and ``verbose`` of the method.
+
+    Returns
+    -------
+    LearningCurve
+    """
+    last, _ = _last_step(model, None, "learning_curve")
+    found: LearningCurve = last.learning_curve(**arguments)
+    return found
+
+
 def _last_step(model: Any, X: Any, method: str) -> tuple[Any, Any]:  # noqa: ANN401
-    """The classifier at the end, and its inputs."""
+    """The classifier at the end, and its inputs; without X none."""
     from sklearn.exceptions import NotFittedError
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
@@ -181,7 +240,8 @@ def _last_step(model: Any, X: Any, method: str) -> tuple[Any, Any]:  # noqa: ANN
         )
     if isinstance(model, Pipeline):
         check_is_fitted(model)
-        return _last_step(model[-1], model[:-1].transform(X) if len(model) > 1 else X, method)
+        is_changed = X is not None and len(model) > 1
+        return _last_step(model[-1], model[:-1].transform(X) if is_changed else X, method)
     if isinstance(model, type) or not hasattr(model, method):
         name = model.__name__ if isinstance(model, type) else type(model).__name__
         raise InvalidInputError(

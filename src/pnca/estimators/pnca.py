@@ -7,12 +7,13 @@ from numbers import Integral, Real
 from typing import Any
 
 from pnca.estimators._compat import Interval, StrOptions
+from pnca.estimators.audits import Audits
 from pnca.estimators.base import keep_parameters
 from pnca.estimators.decisions import Decides
 from pnca.estimators.neighbour import NeighbourClassifier
 
 
-class PNCAClassifier(Decides, NeighbourClassifier):
+class PNCAClassifier(Decides, Audits, NeighbourClassifier):
     """Probabilistic neighbourhood component analysis.
 
     Every input becomes a cloud of m points in a latent space, one from each particle, and a class is as

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pnca.calibration.suspicious import ColumnValues
 from pnca.columns import Columns
 from pnca.exceptions import InvalidInputError
 from pnca.maths.inputs import Novelty, Scaler
@@ -155,6 +156,23 @@ class Fitted:
         rows = torch.from_numpy(np.ascontiguousarray(inputs[:, : len(names)]))
         scaled = rows.float() if self.scaler is None else self.scaler.apply(rows)
         return kept.double().numpy(), scaled.float().double().numpy(), names
+
+    def scaled_rows(self, inputs: NDArray[np.floating[Any]]) -> FloatArray:
+        """Inputs (n, ...), as checks return them, scaled as in training: rows of numbers (n, q)."""
+        rows = torch.from_numpy(np.ascontiguousarray(inputs.reshape(len(inputs), -1)))
+        if inputs.ndim == 2 and self.columns is not None:  # one more column may count what was never seen
+            rows = rows[:, : sum(column.n_places for column in self.columns.parts)]
+        found: FloatArray = (rows if self.scaler is None else self.scaler.apply(rows)).double().numpy()
+        return found
+
+    def column_values(self, inputs: NDArray[np.floating[Any]]) -> list[ColumnValues] | None:
+        """Columns of inputs (n, q), as checks return them; None of images, and of what a module takes."""
+        if self.columns is None:
+            return None
+        ends = np.cumsum([column.n_places for column in self.columns.parts])
+        places = np.split(inputs[:, : ends[-1]].astype(np.float64), ends[:-1], axis=1)
+        pairs = zip(self.columns.parts, places, strict=True)
+        return [ColumnValues(column.name, column.kind, part) for column, part in pairs]
 
     def over(
         self,
