@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier
 
 from models import ALL, NEIGHBOUR, draw, make, objective, planned
 from pnca import NCAClassifier, PNCAClassifier, load, save
@@ -300,3 +301,13 @@ def test_signatures__take_weights_by_name_alone(noisy):
     for model in (PNCAClassifier(), NCAClassifier()):
         with pytest.raises(TypeError):
             model.fit(X, y, None, None, np.ones(40))
+
+
+@pytest.mark.parametrize("ensemble", [AdaBoostClassifier, BaggingClassifier])
+def test_ensembles_of_scikit_learn__pass_weights_on(ensemble, noisy, counts):
+    X, y = noisy
+    several = ensemble(make("PNCA", max_epochs=3), n_estimators=2, random_state=0)
+    several.fit(X, y, sample_weight=counts)
+    assert several.score(X, y) > 0.7
+    alone = several.estimators_[0].fitted_.reader.support.weights
+    assert ensemble is BaggingClassifier or alone.unique().numel() > 1
