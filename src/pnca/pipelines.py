@@ -29,7 +29,7 @@ def familiarity(model: Any, X: ArrayLike, *, by_class: bool = False) -> NDArray[
     -------
     ndarray of shape (n,) or (n, c)
     """
-    last, inputs = _last_step(model, X, "familiarity")
+    last, inputs = last_step(model, X, "familiarity")
     found: NDArray[np.float64] = last.familiarity(inputs, by_class=by_class)
     return found
 
@@ -50,7 +50,7 @@ def decide(model: Any, X: ArrayLike, **arguments: Any) -> Decisions:  # noqa: AN
     -------
     Decisions
     """
-    last, inputs = _last_step(model, X, "decide")
+    last, inputs = last_step(model, X, "decide")
     found: Decisions = last.decide(inputs, **arguments)
     return found
 
@@ -79,7 +79,7 @@ def predict_set(
     -------
     ndarray of bool, shape (n, c)
     """
-    last, inputs = _last_step(model, X, "predict_set")
+    last, inputs = last_step(model, X, "predict_set")
     found: NDArray[np.bool_] = last.predict_set(inputs, coverage=coverage, by_class=by_class)
     return found
 
@@ -100,26 +100,36 @@ def drift(model: Any, X: ArrayLike, *, groups: ArrayLike | None = None) -> Drift
     -------
     Drift
     """
-    last, inputs = _last_step(model, X, "drift")
+    last, inputs = last_step(model, X, "drift")
     found: Drift = last.drift(inputs, groups=groups)
     return found
 
 
-def _last_step(model: Any, X: Any, method: str) -> tuple[Any, Any]:  # noqa: ANN401
-    """The classifier at the end, and its inputs."""
+def last_step(model: Any, X: Any, method: str) -> tuple[Any, Any]:  # noqa: ANN401
+    """The classifier at the end, and its inputs; an error if it has no such method.
+
+    Parameters
+    ----------
+    model : PNCAClassifier, or Pipeline or search that ends in one
+        Fitted.
+    X : array-like
+        Inputs as the model takes them.
+    method : str
+        What is asked of the classifier.
+    """
     from sklearn.exceptions import NotFittedError
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
     if hasattr(model, "best_estimator_"):
-        return _last_step(model.best_estimator_, X, method)
+        return last_step(model.best_estimator_, X, method)
     if hasattr(model, "param_grid") or hasattr(model, "param_distributions"):
         raise NotFittedError(
             f"This {type(model).__name__} has no best_estimator_: fit it first, with refit=True."
         )
     if isinstance(model, Pipeline):
         check_is_fitted(model)
-        return _last_step(model[-1], model[:-1].transform(X) if len(model) > 1 else X, method)
+        return last_step(model[-1], model[:-1].transform(X) if len(model) > 1 else X, method)
     if isinstance(model, type) or not hasattr(model, method):
         name = model.__name__ if isinstance(model, type) else type(model).__name__
         raise InvalidInputError(

@@ -40,6 +40,8 @@ from pnca.persistence.layouts import (
     Value,
 )
 from pnca.persistence.modules import Module
+from pnca.sources import TableSource
+from pnca.tables.values import SORTS
 
 _WHOLE, _SINGLE, _DOUBLE = torch.int64, torch.float32, torch.float64
 _FLAG, _NUMBER, _POSITIVE = Value(bool), Value(float), Value(float, is_positive=True)
@@ -233,6 +235,18 @@ FITTED = Part(
         ),
     }
 )
+_SOURCES: Classes = {
+    "TableSource": (
+        TableSource,
+        {
+            "target": Plain((str,)),
+            "sorts": Named(Value(str, choices=SORTS)),
+            "id": Maybe(Plain((str,))),
+            "group": Maybe(Plain((str,))),
+            "holes": Several(Plain((str,))),
+        },
+    ),
+}
 #: What estimators have beside ``fitted_`` and what is read from it; none of it decides a prediction.
 ATTRIBUTES: Mapping[str, Kind] = {
     "n_samples_fit_": Sized(_COUNT, {"n": int}),
@@ -249,6 +263,7 @@ ATTRIBUTES: Mapping[str, Kind] = {
     "oof_evidence_": Array(_DOUBLE, "n", is_numpy=True, may_be_infinite=True),
     "oof_loss_": Plain((float,)),
     "folds_": Array(_WHOLE, "n", 0, is_numpy=True),
+    "source_": Part(_SOURCES),
 }
 #: Those that every fitted estimator has.
 ALWAYS = {"n_samples_fit_", "n_features_in_", "class_weight_", "history_", "was_interrupted_", "n_iter_"}

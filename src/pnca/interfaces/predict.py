@@ -1,0 +1,100 @@
+"""``pnca predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pnca.interfaces.options import (
+    Encoding,
+    Force,
+    Id,
+    Json,
+    Model,
+    Separator,
+    Sheet,
+    open_users_table,
+)
+
+if TYPE_CHECKING:
+    from pnca.workflows import PredictedFile
+
+
+def predict(
+    model: Model,
+    data: Annotated[Path, typer.Argument(help="A table with the columns of the fit.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The predictions: .csv, .tsv or .parquet.", show_default=False)
+    ],
+    max_error: Annotated[float, typer.Option(help="Share of the answers that may be wrong.")] = 0.05,
+    confidence: Annotated[float, typer.Option(help="Probability with which that shall hold.")] = 0.9,
+    coverage: Annotated[float, typer.Option(help="Share of the sets that shall hold the class.")] = 0.9,
+    examples: Annotated[
+        int, typer.Option(min=0, help="Training examples that are named with each prediction.")
+    ] = 3,
+    id: Id = None,
+    sheet: Sheet = None,
+    encoding: Encoding = None,
+    separator: Separator = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Predict a table: for each row an answer, or none and the reason, and what it rests on.
+
+    Example: pnca predict model.pnca new.csv -o predictions.csv --max-error 0.05
+
+    Columns are found by their names. The rows are read and written in parts, so that memory does not grow
+    with their number. Whether they drifted as a whole is judged by at most 2,000 of them.
+
+    Exit status: 0 if the predictions are written, 1 if the data, the model or a setting is refused, 2 for a
+    wrong command line, 130 if it was stopped. If it is not 0, nothing was written.
+    """
+    from pnca.files import check_target
+    from pnca.interfaces.saying import progress, warnings_said
+    from pnca.interfaces.stopping import stoppable
+
+    with stoppable(), warnings_said():
+        check_target(out, overwrite=force)
+        table = open_users_table(data, sheet, encoding, separator)
+
+        import pnca
+        from pnca.workflows import predict_table
+        from pnca.workflows.answers import Settings
+
+        settings = Settings(
+            max_error=max_error, confidence=confidence, coverage=coverage, n_examples=examples
+        )
+        fitted = pnca.load(model)
+        with progress("predicting", "rows") as advance:
+            found = predict_table(fitted, table, out, settings, id=id, overwrite=force, advance=advance)
+    say_predicted(found, as_json=as_json)
+
+
+def say_predicted(found: PredictedFile, *, as_json: bool) -> None:
+    """Print how many were answered, and warn of what should be looked at."""
+    from pnca.interfaces.saying import say_json, warn
+    from pnca.workflows.predicting import drift_note
+
+    drifted = drift_note(found.drift, found.n)
+    for note in (*found.notes, *([drifted] if drifted else [])):
+        warn(note)
+    if as_json:
+        say_json(_as_dict(found))
+        return
+    counts = ", ".join(f"{n} {reason}" for reason, n in found.counts.items())
+    typer.echo(f"{found.n} rows: {counts}. Written to {found.path}.")
+
+
+def _as_dict(found: PredictedFile) -> dict[str, Any]:
+    drift = found.drift
+    return {
+        "file": str(found.path),
+        "n": found.n,
+        "reasons": dict(found.counts),
+        "drift": None
+        if drift is None
+        else {"p_value": drift.p_value, "share": drift.share, "n": drift.n, "summary": drift.summary()},
+        "notes": list(found.notes),
+    }
