@@ -45,8 +45,7 @@ class TableFile(Protocol):
         """Whether 3,5 is a number."""
 
     def frames(self, numbers: Collection[str] = ()) -> Iterator[pd.DataFrame]:
-        """Tables of some rows each, as the file has them; columns of ``numbers`` as such where all are "
-        "some."""
+        """Tables of some rows each, as the file has them; the columns ``numbers`` as such where they are."""
 
 
 def open_table(

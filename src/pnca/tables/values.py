@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 HOLES = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "<NA>", "NULL", "null", "?")
 #: Errors of a spreadsheet's formulas, which are no values.
 FORMULA_ERRORS = ("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
-#: Texts that stand for a missing value where all others are numbers or dates: elsewhere they may be a category.
+#: Texts that stand for a missing value where all others are numbers or dates: elsewhere they may be
+#: categories.
 HOLES_AMONG_NUMBERS = ("None", "none", "-", ".", "missing")
 
 NUMBER, DATE, TRUTH, TEXT, DURATION, EMPTY = "number", "date", "truth value", "text", "duration", "empty"

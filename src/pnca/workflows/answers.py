@@ -61,8 +61,7 @@ class Answers:
         self._names = names_of_examples(self.last)
 
     def frame(self, X: Any, groups: NDArray[Any] | None = None) -> pd.DataFrame:  # noqa: ANN401
-        """Table of what is said of inputs X (n, ...): answer, reason, set, probabilities, training "
-        "examples."""
+        """Table of what is said of inputs X (n, ...): answer, reason, set, probabilities, examples."""
         last, given = last_step(self.model, X, "decide")
         inputs = check_inputs(last, last.fitted_, given)
         fitted, device = last.fitted_, last.device
@@ -89,8 +88,7 @@ class Answers:
         return require("pandas").DataFrame(columns)
 
     def drift(self) -> Drift | None:
-        """Whether the inputs so far are less familiar than the training examples; of one it cannot be "
-        "said."""
+        """Whether the inputs so far are less familiar than the training examples; None of one alone."""
         if self.n < 2:
             return None
         sample, held_out = self._sample, self.held_out

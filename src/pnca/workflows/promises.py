@@ -63,12 +63,11 @@ class Promises:
         ]
 
     def _answers(self, share: float) -> str:
-        n = self.answered[share]
+        n, wrong = self.answered[share], f"at most {100 * share:g} % wrong"
         if n:
-            return f"at most {100 * share:g} % wrong for {n} of {self.n_examples} ({_percent(n /
-            self.n_examples)})" units = "examples" if self.n_groups is None else "groups"
-        return f"at most {100 * share:g} % wrong for none (it takes {self.needed[share]} {units} without a
-        mistake)"
+            return f"{wrong} for {n} of {self.n_examples} ({_percent(n / self.n_examples)})"
+        units = "examples" if self.n_groups is None else "groups"
+        return f"{wrong} for none (it takes {self.needed[share]} {units} without a mistake)"
 
 
 def promises_of(model: Any) -> Promises:  # noqa: ANN401
