@@ -18,6 +18,7 @@ LEVELS = {
         "exceptions": 0,
         "files": 1,
         "columns": 1,
+        "record": 1,
         "maths": 2,
         "accelerated": 3,
         "calibration": 3,

@@ -68,7 +68,7 @@ def test_attributes__are_all_that_fits_leave():
             - found.get_params().keys()
             - pnca.models.fitted.attributes_of(found.fitted_).keys()
         )
-    assert ALWAYS < left - {"fitted_"} <= ATTRIBUTES.keys()
+    assert ALWAYS < left - {"fitted_", "record_"} <= ATTRIBUTES.keys()
 
 
 @pytest.mark.parametrize("name", ["PNCA pooled", "PNCA positive", "module", "pipeline"])

@@ -27,7 +27,7 @@ from robustness.verdicts import refusals
 FILE = "model.pnca"
 X, Y = noisy()
 HOLED = np.where(np.arange(120).reshape(40, 3) % 17 == 0, np.nan, X)
-NAMES = [*ALL, "module", "holes", "pipeline"]
+NAMES = [*ALL, "module", "holes", "pipeline", "table"]
 
 
 def layers():
@@ -37,9 +37,34 @@ def layers():
     return module
 
 
+def table():
+    """A table in which most kinds of columns occur; none of them decides much."""
+    import pandas as pd
+
+    n = len(X)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(n) // 2, unit="D")
+    return pd.DataFrame(
+        {
+            "size": np.where(np.arange(n) % 9 == 0, np.nan, X[:, 0].astype(float)),
+            "count": pd.array([None, *(np.arange(n - 1) % 5)], dtype="Int64"),
+            "ward": pd.Categorical(np.where(X[:, 1] > 1, "east", "west")),
+            "note": pd.Series(np.where(Y == 1, "x", "y")).where(np.arange(n) % 7 > 0),
+            "seen": days,
+            "seen there": days.tz_localize("Europe/Berlin"),
+            "stay": pd.to_timedelta(np.arange(n) % 3, unit="h"),
+            "well": X[:, 2] > 0,
+            "month": pd.period_range("2020-01", periods=n, freq="M"),
+        }
+    )
+
+
 @functools.cache
 def model(name):
     """A small fitted model, and what it is asked about."""
+    if name == "table":
+        made, frame = make("PNCA", max_epochs=2, n_folds=2, hidden_layer_sizes=(4,)), table()
+        ids = np.array([f"patient {row}" for row in range(len(X))])
+        return made.fit(frame, Y, groups=np.arange(len(X)) // 2, ids=ids), frame[:4]
     if name == "module":
         return fitted(make("PNCA shared", module=layers, max_epochs=2), X, Y), X[:4]
     if name == "holes":

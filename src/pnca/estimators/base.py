@@ -110,7 +110,9 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         """
         return self._fit(X, y)
 
-    def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def _fit(
+        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, ids: ArrayLike | None = None
+    ) -> Self:
         """Check, plan, train, choose, finish; a process group and a checkpoint may surround it."""
         self._forget()
         # An interrupt within torch's own contexts could leave gradients off in all that follows.
@@ -119,7 +121,7 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
             rng = around.random_state(self.random_state)
             with around.agreement() as identify:
                 options = Options.of(self)
-                examples = check_examples(self, options, X, y, groups)
+                examples = check_examples(self, options, X, y, groups, ids)
                 options = options.settled(examples.input_shape)
                 plan = self._plan(options, examples, rng, around.shards)
                 identify(lambda: _identity(type(self).__name__, options, plan))
@@ -273,6 +275,8 @@ class ParticleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # 
         found |= {"was_interrupted_": trained.was_interrupted, "n_iter_": len(trained.history.loss)}
         if examples.groups is not None:
             found["groups_"] = examples.groups[examples.place]
+        if examples.record is not None:
+            found["record_"] = examples.record
         if choice is not None:
             found |= choice.attributes()
             strengths = options.strengths(fitted.input_shape)

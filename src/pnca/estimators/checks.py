@@ -20,6 +20,7 @@ from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import Fitted
 from pnca.models.options import Options
 from pnca.models.plan import scaled
+from pnca.record import Record, is_table, unique_ids
 from pnca.training.sampling import (
     Examples,
     as_numpy,
@@ -37,9 +38,14 @@ Inputs = NDArray[np.floating[Any]]
 
 
 def check_examples(
-    estimator: BaseEstimator, options: Options, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None
+    estimator: BaseEstimator,
+    options: Options,
+    X: ArrayLike,
+    y: ArrayLike,
+    groups: ArrayLike | None,
+    ids: ArrayLike | None = None,
 ) -> Examples:
-    """Validate X (n, ...), labels y (n,) and groups (n,); every complaint about them is made here.
+    """Validate X (n, ...), labels y (n,), groups (n,) and ids (n,); every complaint about them is made here.
 
     scikit-learn notes the columns of X on the estimator.
     """
@@ -76,10 +82,27 @@ def check_examples(
         input_shape=shape,
         groups=None if groups is None else numbered_groups(groups, n),
         columns=_plain(options, X, inputs) if columns is None else columns,
+        record=_record(estimator, X, targets, groups, ids),
     )
     if inputs.size <= _MOST_SORTED:
         examples = examples.in_own_order()
     return scaled(options, examples)
+
+
+def _record(
+    estimator: BaseEstimator,
+    X: Any,  # noqa: ANN401
+    targets: NDArray[Any],
+    groups: ArrayLike | None,
+    ids: ArrayLike | None,
+) -> Record | None:
+    """What the fit was given, for a model that keeps it."""
+    if not getattr(estimator, "_keeps_record", False):
+        return None
+    named = None if ids is None else unique_ids(ids, len(targets))
+    return Record.of(
+        X if hasattr(X, "dtype") or is_table(X) else np.asarray(X), targets.copy(), named, groups
+    )
 
 
 def _refuse_large_floats(targets: NDArray[Any]) -> None:

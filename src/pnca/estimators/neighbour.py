@@ -32,9 +32,12 @@ class NeighbourClassifier(ParticleClassifier):
     }
 
     _plan = staticmethod(plan_neighbours)
+    _keeps_record = True
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, ids: ArrayLike | None = None
+    ) -> Self:
         """Train on labelled examples.
 
         Ctrl-C keeps what was learnt, as soon as an epoch is done: the estimator is then fitted, with
@@ -52,17 +55,22 @@ class NeighbourClassifier(ParticleClassifier):
             Examples that belong together, such as images of one patient. They are never each other's
             neighbours in training and never split between folds, so that the model does not learn to
             recognise the patient.
+        ids : array-like of shape (n,), optional
+            A name for each example, all of them different: texts, whole numbers or dates. They have no
+            influence on the fit; explanations name examples by them, and without them by the row.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, groups)
+        return self._fit(X, y, groups, ids)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         reason = ""
         if name.startswith("oof_") and "fitted_" in vars(self):
             reason = ": nothing was chosen out of fold, with n_folds=None or after Ctrl-C"
+        if name == "record_" and "fitted_" in vars(self):
+            reason = ": its file was saved with store='predictive', or by an earlier version of pnca"
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{reason}")
 
     def embed(self, X: ArrayLike) -> FloatArray:

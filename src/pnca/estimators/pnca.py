@@ -166,6 +166,9 @@ class PNCAClassifier(Decides, NeighbourClassifier):
         ``novelty``.
     class_prior_ : ndarray of shape (c,)
         Weighted share of each class in the training data.
+    record_ : Record
+        What the fit was given, in that order: ``inputs`` (a copy of X, up to 1 GiB), ``labels``, ``ids``,
+        ``groups``. Predictions do not use it.
     history_ : dict
         ``loss`` and ``accuracy`` (both leave-one-out) in each epoch.
     n_iter_ : int

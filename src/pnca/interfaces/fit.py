@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pnca.interfaces.options import Encoding, Force, Id, Json, Separator, Sheet, open_users_table
+from pnca.interfaces.options import (
+    Encoding,
+    Force,
+    Id,
+    Json,
+    Separator,
+    Sheet,
+    Store,
+    StoreName,
+    open_users_table,
+)
 
 if TYPE_CHECKING:
     from pnca.estimators import PNCAClassifier
@@ -43,6 +53,7 @@ def fit(
     sheet: Sheet = None,
     encoding: Encoding = None,
     separator: Separator = None,
+    store: Store = StoreName.full,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the fit.")] = 0,
     force: Force = False,
     as_json: Json = False,
@@ -72,7 +83,7 @@ def fit(
         from pnca.workflows import fit_table
 
         model = fit_table(examples, codes=roles.codes, seed=seed, verbose=shows_progress())
-        write_model(model, out, force=force, as_json=as_json)
+        write_model(model, out, store=store, force=force, as_json=as_json)
 
 
 def shows_progress() -> bool:
@@ -83,14 +94,14 @@ def shows_progress() -> bool:
     return rich.get_console().is_terminal
 
 
-def write_model(model: PNCAClassifier, out: Path, *, force: bool, as_json: bool) -> None:
+def write_model(model: PNCAClassifier, out: Path, *, store: StoreName, force: bool, as_json: bool) -> None:
     """Write a fitted model, and say what it is."""
     import pnca
     from pnca.interfaces.info import say_about
     from pnca.interfaces.saying import say_json
     from pnca.workflows import about_model
 
-    pnca.save(model, out, overwrite=force)
+    pnca.save(model, out, overwrite=force, store=store.value)
     about = about_model(out)
     if as_json:
         say_json(about)

@@ -15,9 +15,10 @@ from pnca.estimators import (
 )
 from pnca.estimators.base import ParticleClassifier
 from pnca.exceptions import InvalidInputError
-from pnca.models.fitted import attributes_of
+from pnca.models.fitted import NeighbourReader, attributes_of
 from pnca.persistence.encoding import MalformedError, decode, encode
 from pnca.persistence.layouts import Store
+from pnca.persistence.records import read_record, write_record
 from pnca.persistence.states import ATTRIBUTES, FITTED, check
 
 #: The classes of which models are written; a subclass may do what no file says.
@@ -39,23 +40,27 @@ def write_classifier(model: ParticleClassifier, store: Store) -> dict[str, Any]:
         raise InvalidInputError(f"This {name} is not fitted: fit it before it is saved.")
     parameters = model.get_params(deep=False)
     views = attributes_of(model.fitted_).keys()
-    others = {key: value for key, value in vars(model).items() if key not in {*parameters, *views, "fitted_"}}
+    apart = {*parameters, *views, "fitted_", "record_"}
+    others = {key: value for key, value in vars(model).items() if key not in apart}
     if unknown := sorted(others.keys() - ATTRIBUTES.keys()):
         raise InvalidInputError(
             f"The attribute {unknown[0]!r} of this {name} is not of a fit, and no model file can hold it: "
             "delete it before the model is saved."
         )
+    record = vars(model).get("record_") if store.has_record else None
     return {
         "class": name,
         "parameters": {key: _parameter(key, value) for key, value in parameters.items()},
         "fitted": FITTED.write(model.fitted_, "fitted", store),
         "attributes": {key: ATTRIBUTES[key].write(value, key, store) for key, value in others.items()},
+        **({} if record is None else {"record": write_record(record, store)}),
     }
 
 
 def read_classifier(found: Any, store: Store, device: str) -> ParticleClassifier:  # noqa: ANN401
     """The classifier of this JSON; a MalformedError if it is of none."""
-    if not isinstance(found, dict) or found.keys() != {"class", "parameters", "fitted", "attributes"}:
+    names = {"class", "parameters", "fitted", "attributes"}
+    if not isinstance(found, dict) or found.keys() - {"record"} != names:
         raise MalformedError("a model of other fields")
     if not isinstance(found["class"], str) or found["class"] not in CLASSIFIERS:
         raise MalformedError("a model of a class that is none")
@@ -70,6 +75,11 @@ def read_classifier(found: Any, store: Store, device: str) -> ParticleClassifier
         raise MalformedError("attributes that the model does not have")
     attributes = {key: ATTRIBUTES[key].read(value, key, store) for key, value in others.items()}
     check(fitted, attributes, store)
+    if "record" in found:
+        if not isinstance(fitted.reader, NeighbourReader):
+            raise MalformedError("a record that the model does not have")
+        labels = fitted.classes[fitted.reader.support.labels.numpy()]
+        attributes["record_"] = read_record(found["record"], labels, store)
     model.__dict__.update({**attributes_of(fitted), **attributes, "fitted_": fitted})
     return model
 

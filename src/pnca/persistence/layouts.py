@@ -34,6 +34,7 @@ class Store:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     lengths: dict[str, tuple[int, ...]] = field(default_factory=dict)
     module: Any = None  # the builder that a reader was given
+    has_record: bool = True  # whether a writer keeps the record of the fit
     used: set[str] = field(default_factory=set)
 
     def put(self, path: str, tensor: Tensor) -> list[int]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def save(model: BaseEstimator, path: str | Path, *, overwrite: bool = False) -> Path:
+def save(model: BaseEstimator, path: str | Path, *, overwrite: bool = False, store: str = "full") -> Path:
     """Save a fitted model to a file, without pickle.
 
     The file is a zip archive of JSON and tensors with checksums. It holds all that predictions need, and
@@ -34,6 +34,10 @@ def save(model: BaseEstimator, path: str | Path, *, overwrite: bool = False) -> 
         The file, by custom ``NAME.pnca``; its folder must exist.
     overwrite : bool
         Whether a file that is there may be replaced.
+    store : "full" or "predictive"
+        Whether the record of the fit (``record_``: inputs as they were given, ids, groups) is kept, for
+        explanations and audits. ``"predictive"`` leaves it out; ``docs/files.md`` says what could be
+        recovered from either file.
 
     Returns
     -------
@@ -52,8 +56,10 @@ def save(model: BaseEstimator, path: str | Path, *, overwrite: bool = False) -> 
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
+    if store not in ("full", "predictive"):
+        raise InvalidInputError(f"store must be 'full' or 'predictive'; got {store!r}.")
     target = check_target(path, overwrite=overwrite)
-    pieces = packed(content_of(model))
+    pieces = packed(content_of(model, has_record=store == "full"))
     try:
         return write_bytes(target, *pieces)
     except OSError as error:
@@ -113,14 +119,14 @@ def load(
         raise InvalidInputError(f"{path}: {error}") from error
 
 
-def content_of(model: BaseEstimator) -> Content:
+def content_of(model: BaseEstimator, *, has_record: bool = True) -> Content:
     """What a file of this model holds; it has been read back."""
     from safetensors.torch import save as to_bytes
 
     from pnca import __version__
     from pnca.persistence.pipelines import classifier_of, write_estimator
 
-    store = Store()
+    store = Store(has_record=has_record)
     try:
         found = write_estimator(model, store)
         last = classifier_of(model)

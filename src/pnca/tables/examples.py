@@ -104,7 +104,7 @@ def read_examples(
         X=X,
         y=_labels(target, table, roles.target),
         groups=None if roles.group is None else _names_in(raw, roles.group, rows, table, "--group"),
-        ids=None if roles.id is None else _names_in(raw, roles.id, rows, table, "--id"),
+        ids=None if roles.id is None else _ids_in(raw, roles.id, rows, table),
         rows=rows + 1,
         source=TableSource(
             target=roles.target, id=roles.id, group=roles.group, sorts=sorts, holes=tuple(holes)
@@ -191,6 +191,18 @@ def _names_in(
         )
     names: NDArray[np.object_] = values.to_numpy(dtype=object)
     return names
+
+
+def _ids_in(raw: pd.DataFrame, name: str, rows: NDArray[np.intp], table: TableFile) -> NDArray[np.object_]:
+    """Names (n,) of examples, of which no two may be equal."""
+    ids, first = _names_in(raw, name, rows, table, "--id"), dict[str, int]()
+    for row, value in zip((rows + 1).tolist(), ids.tolist(), strict=True):
+        if first.setdefault(value, row) != row:
+            raise InvalidInputError(
+                f"{table.path}: rows {first[value]} and {row} have the same {name!r}, {value!r}: --id "
+                "names single examples. Rows that belong together, such as those of one patient, are named by --group."
+            )
+    return ids
 
 
 def _check_codes(sorts: dict[str, str], roles: Roles, table: TableFile) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from pnca.columns import Columns
 from pnca.exceptions import InvalidInputError
 from pnca.maths.inputs import Scaler, merged_columns
+from pnca.record import Record, is_missing, names_of
 
 Indices = NDArray[np.intp]
 
@@ -30,6 +31,7 @@ class Examples(NamedTuple):
     given_rows: NDArray[np.intp] | None = None  # (n,), where each was when it came in; None: where it is
     scaler: Scaler | None = None  # what was done to the inputs
     columns: Columns | None = None  # how they were made from a table; None for images and modules
+    record: Record | None = None  # all as it came in, in that order
 
     @property
     def n_groups(self) -> int:
@@ -141,32 +143,12 @@ def row_order(*keys: NDArray[Any]) -> NDArray[np.intp]:
 
 def numbered_groups(groups: ArrayLike, n: int) -> NDArray[np.int64]:
     """Number the groups (n,) of examples, whatever they are called; an error if one is missing."""
-    if isinstance(groups, np.ma.MaskedArray):
-        raise InvalidInputError("groups is a masked array: leave the masked examples out, or fill them.")
-    # Of a list, numpy would make 1 and "1" the same.
-    names = np.asarray(groups, dtype=None if hasattr(groups, "dtype") else object)
-    if names.ndim != 1:
-        raise InvalidInputError(f"groups must have one entry an example; its shape is {names.shape}.")
-    if len(names) != n:
-        raise InvalidInputError(f"groups has {len(names)} entries, but there are {n} examples.")
-    missing = [row for row, name in enumerate(names.tolist()) if _is_missing(name)]
-    if missing:
-        raise InvalidInputError(
-            f"groups is missing for {len(missing)} examples, the first in row {missing[0]}: name the group "
-            "of each example; one that belongs to no other is a group of its own."
-        )
+    names = names_of("groups", groups, n)
     try:
         numbers: NDArray[np.intp] = np.unique(names, return_inverse=True)[1]
     except TypeError:  # names of several types have no order
         numbers = np.unique([repr(name) for name in names.tolist()], return_inverse=True)[1]
     return numbers.astype(np.int64)
-
-
-def _is_missing(name: Any) -> bool:  # noqa: ANN401
-    try:
-        return name is None or bool(name != name)  # NaN and NaT do not equal themselves
-    except (TypeError, ValueError):  # pandas' NA will not say; nor will an array
-        return True
 
 
 def class_weights(given: Any, classes: NDArray[Any], targets: NDArray[Any]) -> NDArray[np.float64]:  # noqa: ANN401
@@ -233,7 +215,7 @@ def refuse_merged_labels(y: Any) -> None:  # noqa: ANN401
     names = list(y) if hasattr(y, "__len__") and hasattr(y, "__iter__") else []
     if any(isinstance(name, list | tuple | np.ndarray) for name in names):
         return  # scikit-learn says what it thinks of that
-    if missing := [row for row, name in enumerate(names) if _is_missing(name)]:
+    if missing := [row for row, name in enumerate(names) if is_missing(name)]:
         raise InvalidInputError(f"y is missing for {len(missing)} examples, the first in row {missing[0]}.")
     try:
         n_given, n_kept = len(set(names)), len(set(np.asarray(names).tolist()))

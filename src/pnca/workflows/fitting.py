@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pnca.tables.examples import LabelledTable
 
@@ -35,14 +34,8 @@ def fit_table(
     from pnca.estimators import PNCAClassifier
 
     model = PNCAClassifier(random_state=seed, categorical_features=list(codes) or None, verbose=verbose)
-    model.fit(examples.X, examples.y, **_of_examples(model, examples))
+    ids = examples.rows if examples.ids is None else examples.ids
+    model.fit(examples.X, examples.y, groups=examples.groups, ids=ids)
     model.source_ = examples.source
     model.set_params(verbose=False)
     return model
-
-
-def _of_examples(model: Any, examples: LabelledTable) -> dict[str, Any]:  # noqa: ANN401
-    given: dict[str, Any] = {} if examples.groups is None else {"groups": examples.groups}
-    if "ids" in inspect.signature(model.fit).parameters:
-        given["ids"] = examples.rows.astype(str) if examples.ids is None else examples.ids
-    return given
