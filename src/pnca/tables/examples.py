@@ -79,7 +79,7 @@ def read_examples(
     Examples
     --------
     >>> path = getfixture("tmp_path") / "trees.csv"
-    >>> _ = path.write_text("height,kind\\n3.5,ash\\n4,birch\\n2,ash\\n")
+    >>> _ = path.write_text("height,kind\n3.5,ash\n4,birch\n2,ash\n")
     >>> from pnca.tables import open_table
     >>> found = read_examples(open_table(path), Roles(target="kind"))
     >>> found.X.shape, found.y.tolist()
@@ -182,7 +182,7 @@ def _names_in(
     raw: pd.DataFrame, name: str, rows: NDArray[np.intp], table: TableFile, role: str
 ) -> NDArray[np.object_]:
     """Names (n,) of examples or groups as text, of which none may be missing."""
-    values = as_text(tidied(raw[name]))
+    values = tidied(as_text(raw[name]))
     if (lacks := values.isna()).any():
         row = rows[int(lacks.to_numpy().argmax())] + 1
         raise InvalidInputError(
@@ -200,7 +200,8 @@ def _ids_in(raw: pd.DataFrame, name: str, rows: NDArray[np.intp], table: TableFi
         if first.setdefault(value, row) != row:
             raise InvalidInputError(
                 f"{table.path}: rows {first[value]} and {row} have the same {name!r}, {value!r}: --id "
-                "names single examples. Rows that belong together, such as those of one patient, are named by --group."
+                "names single examples. Rows that belong together, such as those of one patient, are named "
+                "by --group."
             )
     return ids
 

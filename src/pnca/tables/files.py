@@ -12,7 +12,7 @@ from pnca.exceptions import InvalidInputError
 from pnca.tables.binary import open_excel, open_parquet
 from pnca.tables.extras import require
 from pnca.tables.text import open_text
-from pnca.tables.values import TEXT, converted, sort_of, tidied
+from pnca.tables.values import TEXT, as_text, converted, sort_of, tidied
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +77,7 @@ def open_table(
     Examples
     --------
     >>> path = getfixture("tmp_path") / "trees.csv"
-    >>> _ = path.write_text("name;height\\nash;3,5\\n")
+    >>> _ = path.write_text("name;height\nash;3,5\n")
     >>> open_table(path).names
     ('name', 'height')
     """
@@ -123,7 +123,7 @@ def read_table(path: str | Path, *, texts: Collection[str] = (), **options: Any)
     Examples
     --------
     >>> path = getfixture("tmp_path") / "trees.csv"
-    >>> _ = path.write_text("name,height,seen\\nash,3.5,2024-05-01\\nbirch,NA,2024-06-01\\n")
+    >>> _ = path.write_text("name,height,seen\nash,3.5,2024-05-01\nbirch,NA,2024-06-01\n")
     >>> [str(kind) for kind in read_table(path).dtypes[1:]]
     ['float64', 'datetime64[us]']
     """
@@ -165,7 +165,11 @@ def typed(
     """
     columns = {}
     for name, sort in sorts.items():
-        column = raw[name] if raw[name].dtype == np.float64 else tidied(raw[name], holes)
+        column = raw[name]
+        if sort == TEXT:  # first: a whole number with holes beside it would become one with a point
+            column = as_text(column)
+        if column.dtype != np.float64:
+            column = tidied(column, holes)
         columns[name], is_wrong = converted(column, sort, has_commas=table.has_commas)
         if is_wrong.any():
             place = int(is_wrong.argmax())

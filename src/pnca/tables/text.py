@@ -94,7 +94,6 @@ class TextTable:
                 index_col=False,
                 keep_default_na=False,
                 na_values=list(HOLES),
-                float_precision="round_trip",
                 skip_blank_lines=False,
                 engine="c",
             )
@@ -132,9 +131,15 @@ class TextTable:
         return "".join(taken), records
 
     def _checked(self, records: list[list[str]], row: int) -> list[list[str]]:
-        """Records without empty lines; an error if one has too many fields, or too few."""
+        """Records without empty lines; an error if one has too many fields, or too few.
+
+        Of a single column an empty line is a missing value.
+        """
         width = len(self.names)
-        records = [r for r in records if r and (width == 1 or len(r) > 1 or r[0].strip())]
+        if width == 1:
+            records = [record or [""] for record in records]
+        else:
+            records = [record for record in records if len(record) > 1 or (record and record[0].strip())]
         for place, record in enumerate(records, start=row + 1):
             if len(record) != width:
                 delimiter = {"\t": "tab"}.get(self.delimiter, repr(self.delimiter))

@@ -189,7 +189,7 @@ def _ids(
     """Name and values of the first column of the predictions."""
     if name is None:
         return "row", np.arange(row + 1, row + len(part) + 1)
-    values = as_text(tidied(part[name]))
+    values = tidied(as_text(part[name]))
     return (name if name not in said.columns else "id"), values
 
 

@@ -36,7 +36,7 @@ class Promises:
         """Return it as JSON has it."""
         found = asdict(self)
         shares = {name: {f"{s:g}": n for s, n in found[name].items()} for name in ("answered", "needed")}
-        return found | shares | {"lines": self.lines()}
+        return found | shares | {"accuracy_interval": [*self.accuracy_interval], "lines": self.lines()}
 
     def lines(self) -> list[str]:
         """Say it in five lines."""
