@@ -33,6 +33,8 @@ def small_tables(tmp_path_factory):
         for i in range(n):
             label = rng.random() < 0.5
             a = "NA" if rng.random() < 0.1 else f"{3 * label + rng.normal():.3f}"
-            lines.append(f"S{i},{a},{rng.normal():.3f},{rng.choice(['Bonn', 'Ulm'])},{'ill' if label else 'well'}")
+            lines.append(
+                f"S{i},{a},{rng.normal():.3f},{rng.choice(['Bonn', 'Ulm'])},{'ill' if label else 'well'}"
+            )
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
     return folder

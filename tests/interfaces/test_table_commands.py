@@ -41,7 +41,9 @@ def model_file(small_tables):
     path = small_tables / "model.pnca"
     command = [sys.executable, "-m", "pnca", "fit", "train.csv", *FIT, "--id", "sample", "-o", "model.pnca"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(pnca.__file__).parents[1])}
-    done = subprocess.run(command, cwd=small_tables, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=small_tables, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     for text in ("a: number, with holes", "site: category of", "60 examples", "Accuracy: ", "Not known: "):
@@ -66,7 +68,7 @@ def test_predict__through_the_console_script(script, environment, model_file, sm
         command, cwd=small_tables, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "12 rows: " in done.stdout
+    assert "12 inputs: " in done.stdout
     said = pd.read_csv(small_tables / "p.csv")
     assert said["sample"].tolist() == [f"S{i}" for i in range(12)]
     assert list(said.columns) == [
@@ -77,7 +79,9 @@ def test_predict__through_the_console_script(script, environment, model_file, sm
 
 
 def test_predict__json(run, model_file, small_tables, tmp_path):
-    code, out, err = run("predict", model_file, small_tables / "new.csv", "-o", tmp_path / "p.parquet", "--json")
+    code, out, err = run(
+        "predict", model_file, small_tables / "new.csv", "-o", tmp_path / "p.parquet", "--json"
+    )
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert found["n"] == sum(found["reasons"].values()) == 12
@@ -97,7 +101,13 @@ def test_predict__warns_of_drift_on_standard_error(run, model_file, small_tables
 def test_info__says_what_fit_said_and_where_it_comes_from(run, model_file):
     code, out, _ = run("info", model_file)
     assert code == 0
-    for text in ("a: number, with holes", "Accuracy: ", "random_state=0", f"pnca {pnca.__version__}", "SHA-256"):
+    for text in (
+        "a: number, with holes",
+        "Accuracy: ",
+        "random_state=0",
+        f"pnca {pnca.__version__}",
+        "SHA-256",
+    ):
         assert text in out
     about = json.loads(run("info", model_file, "--json")[1])
     assert about["n_examples"] == 60
@@ -144,7 +154,9 @@ def test_fit__a_wrong_encoding_is_named(run, tmp_path):
     assert "not text in utf-8" in err
 
 
-def test_fit__what_is_absent_or_may_not_be_written_is_refused_before_the_fit(run, small_tables, tmp_path, monkeypatch):
+def test_fit__what_is_absent_or_may_not_be_written_is_refused_before_the_fit(
+    run, small_tables, tmp_path, monkeypatch
+):
     monkeypatch.setattr("pnca.workflows.fit_table", lambda *_, **__: pytest.fail("was fitted"))
     data = small_tables / "train.csv"
     mine = tmp_path / "mine.pnca"
@@ -189,7 +201,9 @@ def test_fit__warnings_of_columns_are_said_once(run, small_tables, tmp_path, mon
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_predict__stopped_between_parts_leaves_nothing(run, model_file, small_tables, tmp_path, monkeypatch, number):
+def test_predict__stopped_between_parts_leaves_nothing(
+    run, model_file, small_tables, tmp_path, monkeypatch, number
+):
     rows = (small_tables / "new.csv").read_text().splitlines()
     (tmp_path / "many.csv").write_text("\n".join([rows[0], *rows[1:] * 10]))
     monkeypatch.setattr(predicting, "_ROWS", 50)
@@ -208,7 +222,9 @@ def test_predict__stopped_between_parts_leaves_nothing(run, model_file, small_ta
     assert [path.name for path in tmp_path.iterdir()] == ["many.csv"]
 
 
-def test_predict__killed_in_the_middle_leaves_nothing_at_the_output(environment, model_file, small_tables, tmp_path):
+def test_predict__killed_in_the_middle_leaves_nothing_at_the_output(
+    environment, model_file, small_tables, tmp_path
+):
     rows = (small_tables / "new.csv").read_text().splitlines()
     (tmp_path / "many.csv").write_text("\n".join([rows[0], *rows[1:] * 100_000]))
     out = tmp_path / "p.csv"
@@ -258,9 +274,7 @@ def test_predict__a_folder_that_is_read_only(run, model_file, small_tables, tmp_
     ],
 )
 def test_predict__settings_that_cannot_be_met(run, model_file, small_tables, tmp_path, arguments, reason):
-    code, _, err = run(
-        "predict", model_file, small_tables / "new.csv", "-o", tmp_path / "p.csv", *arguments
-    )
+    code, _, err = run("predict", model_file, small_tables / "new.csv", "-o", tmp_path / "p.csv", *arguments)
     assert code == 1
     assert reason in err
     assert not list(tmp_path.iterdir())

@@ -25,7 +25,10 @@ def rows(*columns):
 
 def test_read_examples__roles_are_no_inputs(read):
     found = read(
-        ["id,who,junk,a,y", "01,p,1,2.5,u", "02,p,1,3.5,v", "03,q,2,NA,u"], id="id", group="who", ignore=("junk",)
+        ["id,who,junk,a,y", "01,p,1,2.5,u", "02,p,1,3.5,v", "03,q,2,NA,u"],
+        id="id",
+        group="who",
+        ignore=("junk",),
     )
     assert list(found.X.columns) == ["a"]
     assert found.ids.tolist() == ["01", "02", "03"]
@@ -81,7 +84,7 @@ def test_read_examples__targets_that_cannot_be_learnt(read, table, reason):
 
 
 def test_read_examples__ids_are_different_and_there(read):
-    with pytest.raises(InvalidInputError, match="rows 1 and 3 have the same 'id', 'p'.*--group"):
+    with pytest.raises(InvalidInputError, match=r"rows 1 and 3 have the same 'id', 'p'.*--group"):
         read(["id,a,y", "p,1,u", "q,2,v", "p,3,u"], id="id")
     with pytest.raises(InvalidInputError, match="row 2 has no 'who'"):
         read(["who,a,y", "p,1,u", ",2,v"], group="who")

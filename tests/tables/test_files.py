@@ -130,9 +130,14 @@ def test_write_table__is_whole_or_absent(tmp_path, trees):
 
 def test_write_table__does_not_replace_what_came_meanwhile(tmp_path, trees):
     path = tmp_path / "t.csv"
-    with pytest.raises(InvalidInputError, match="exists"), write_table(path) as table:
-        table.write(trees)
-        path.write_text("another's")
+
+    def write_late():
+        with write_table(path) as table:
+            table.write(trees)
+            path.write_text("another's")
+
+    with pytest.raises(InvalidInputError, match="exists"):
+        write_late()
     assert path.read_text() == "another's"
     assert list(tmp_path.iterdir()) == [path]
 

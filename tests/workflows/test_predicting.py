@@ -19,7 +19,9 @@ INPUTS = ["marker", "age", "site", "seen", "smoker"]
 
 
 def predict(model, folder, table="new.csv", settings=None, name="p.csv", **options):
-    found = predict_table(model, open_table(folder / table), folder / name, settings, overwrite=True, **options)
+    found = predict_table(
+        model, open_table(folder / table), folder / name, settings, overwrite=True, **options
+    )
     return found, read_table(folder / name)
 
 
@@ -69,7 +71,10 @@ def test_predict_table__columns_are_found_by_name_and_the_others_named(model, fo
 def test_predict_table__new_categories_are_named(model, folder, patients):
     patients[1].assign(site="Jena").to_csv(folder / "jena.csv", index=False)
     found, said = predict(model, folder, "jena.csv")
-    assert any("'site' has values that were never seen in training, such as 'Jena' (20 rows)" in n for n in found.notes)
+    assert any(
+        "'site' has values that were never seen in training, such as 'Jena' (20 rows)" in n
+        for n in found.notes
+    )
     expected = model.predict_proba(as_given(patients[1].assign(site="Jena")))
     np.testing.assert_allclose(said["probability_ill"], expected[:, 0], rtol=1e-9)
 
@@ -110,7 +115,9 @@ def test_predict_table__of_a_model_that_was_fitted_in_python(model, folder, pati
     assert source_of(own).sorts == model.source_.sorts
     said = predict(own, folder)[1]
     assert said["row"].tolist() == list(range(1, 21))
-    np.testing.assert_allclose(said["probability_ill"], predict(model, folder)[1]["probability_ill"], rtol=1e-9)
+    np.testing.assert_allclose(
+        said["probability_ill"], predict(model, folder)[1]["probability_ill"], rtol=1e-9
+    )
 
 
 def test_predict_table__of_images_is_refused(folder):

@@ -61,9 +61,17 @@ def test_about_model__is_json_and_names_the_columns(model, folder):
     about = about_model(path)
     assert json.loads(json.dumps(about)) == about
     assert about["columns"][0] == "marker: number, with holes"
-    assert about["classes"] == {"ill": int((model.support_labels_ == 0).sum()), "well": int(model.support_labels_.sum())}
+    assert about["classes"] == {
+        "ill": int((model.support_labels_ == 0).sum()),
+        "well": int(model.support_labels_.sum()),
+    }
     assert about["source"] == {"target": "diagnosis", "id": "sample", "group": "patient"}
-    assert about["settings"] == {"n_particles": 2, "max_epochs": 5, "experts": "['linear']", "random_state": 0}
+    assert about["settings"] == {
+        "n_particles": 2,
+        "max_epochs": 5,
+        "experts": "['linear']",
+        "random_state": 0,
+    }
     import hashlib
 
     assert about["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()

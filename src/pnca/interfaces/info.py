@@ -33,10 +33,10 @@ def say_about(about: dict[str, Any], *, is_new: bool = False) -> None:
 
     if about["columns"]:
         say_list("Columns:", about["columns"])
-    elif not about["source"]:
-        typer.echo(f"Inputs: of shape {tuple(about['input_shape'])}")
+    elif source := about["source"]:
+        say_list("Images:", [f"{name}: {value}" for name, value in source.items()])
     else:
-        say_list("Inputs:", about["source"])
+        typer.echo(f"Inputs: of shape {tuple(about['input_shape'])}")
     counts = ", ".join(f"{name} ({n})" if n else name for name, n in about["classes"].items())
     groups = "" if about["n_groups"] is None else f" in {about['n_groups']} groups"
     typer.echo(f"Classes: {counts}; {about['n_examples']} examples{groups}.")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pnca.exceptions import InvalidInputError
+
 if TYPE_CHECKING:
     from pnca.tables import TableFile
+    from pnca.vision import Backbone
 
 
 class StoreName(str, Enum):
@@ -37,9 +40,81 @@ Separator = Annotated[
 Id = Annotated[str | None, typer.Option(help="Column that names each row; no input.", show_default=False)]
 
 
+IMAGES = "Images"
+PathColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of a table that names image files.", show_default=False, rich_help_panel=IMAGES
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder to which these are relative.", show_default="that of the table", rich_help_panel=IMAGES
+    ),
+]
+BackboneName = Annotated[
+    str | None,
+    typer.Option(
+        help="Pretrained network whose features are inputs: FEATURES.onnx or timm:NAME.",
+        show_default=False,
+        rich_help_panel=IMAGES,
+    ),
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(
+        help="A .safetensors file for a timm backbone.",
+        show_default="those on this machine",
+        rich_help_panel=IMAGES,
+    ),
+]
+Download = Annotated[
+    bool,
+    typer.Option(
+        "--download", help="Fetch weights of a timm backbone that are missing.", rich_help_panel=IMAGES
+    ),
+]
+SkipBroken = Annotated[
+    bool,
+    typer.Option("--skip-broken", help="Go on without images that cannot be read.", rich_help_panel=IMAGES),
+]
+
+
+class ScaleName(str, Enum):
+    """Pixel values of an ONNX network."""
+
+    bytes = "0-255"
+    unit = "0-1"
+    imagenet = "imagenet"
+
+
 def open_users_table(path: Path, sheet: str | None, encoding: str | None, separator: str | None) -> TableFile:
     """Open the table that a user names."""
     from pnca.tables import open_table
 
     delimiter = "\t" if separator == "tab" else separator
     return open_table(path, sheet=sheet, encoding=encoding, delimiter=delimiter)
+
+
+def load_network(
+    spec: str | None, weights: Path | None, scale: ScaleName | None, *, download: bool
+) -> Backbone | None:
+    """Load the backbone that a user names, if one is named."""
+    if spec is None:
+        if weights is not None or scale is not None or download:
+            raise InvalidInputError("--weights, --scale and --download are for a --backbone: name one.")
+        return None
+    from pnca.vision import load_backbone
+
+    pixels: Any = None if scale is None else scale.value
+    return load_backbone(spec, weights=weights, download=download, scale=pixels)
+
+
+def refuse_for_tables(**options: Any) -> None:
+    """Refuse options of images where the inputs are columns."""
+    if given := [f"--{name.replace('_', '-')}" for name, value in options.items() if value]:
+        raise InvalidInputError(
+            f"{' and '.join(given)} is for images: name the column of their files, --path-column, or a "
+            "folder."
+        )

@@ -8,23 +8,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pnca.interfaces.options import (
+    BackboneName,
+    Download,
     Encoding,
+    Folder,
     Force,
     Id,
     Json,
     Model,
+    PathColumn,
     Separator,
     Sheet,
+    SkipBroken,
+    Weights,
     open_users_table,
+    refuse_for_tables,
 )
 
 if TYPE_CHECKING:
+    from pnca.tables import TableFile
+    from pnca.vision import Backbone
+    from pnca.vision.folders import ImageFiles
     from pnca.workflows import PredictedFile
 
 
 def predict(
     model: Model,
-    data: Annotated[Path, typer.Argument(help="A table with the columns of the fit.", show_default=False)],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="A table with the columns of the fit, or a folder of images.", show_default=False
+        ),
+    ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The predictions: .csv, .tsv or .parquet.", show_default=False)
     ],
@@ -38,15 +53,24 @@ def predict(
     sheet: Sheet = None,
     encoding: Encoding = None,
     separator: Separator = None,
+    path_column: PathColumn = None,
+    folder: Folder = None,
+    backbone: BackboneName = None,
+    weights: Weights = None,
+    download: Download = False,
+    skip_broken: SkipBroken = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Predict a table: for each row an answer, or none and the reason, and what it rests on.
+    """Predict a table or images: for each an answer, or none and the reason, and what it rests on.
 
     Example: pnca predict model.pnca new.csv -o predictions.csv --max-error 0.05
 
-    Columns are found by their names. The rows are read and written in parts, so that memory does not grow
-    with their number. Whether they drifted as a whole is judged by at most 2,000 of them.
+    Example: pnca predict model.pnca newimages/ -o predictions.csv
+
+    Columns are found by their names. Rows are read and written in parts, so that memory does not grow with
+    their number. Whether they drifted as a whole is judged by at most 2,000 of them. A model of images
+    looks for its backbone here and beside the model file, and takes no other one.
 
     Exit status: 0 if the predictions are written, 1 if the data, the model or a setting is refused, 2 for a
     wrong command line, 130 if it was stopped. If it is not 0, nothing was written.
@@ -57,19 +81,69 @@ def predict(
 
     with stoppable(), warnings_said():
         check_target(out, overwrite=force)
-        table = open_users_table(data, sheet, encoding, separator)
+        table = None if _is_images(data) else open_users_table(data, sheet, encoding, separator)
 
         import pnca
         from pnca.workflows import predict_table
         from pnca.workflows.answers import Settings
+        from pnca.workflows.images import predict_images
 
-        settings = Settings(
-            max_error=max_error, confidence=confidence, coverage=coverage, n_examples=examples
-        )
         fitted = pnca.load(model)
-        with progress("predicting", "rows") as advance:
-            found = predict_table(fitted, table, out, settings, id=id, overwrite=force, advance=advance)
+        shares = {"max_error": max_error, "confidence": confidence, "coverage": coverage}
+        settings = Settings(**shares, n_examples=examples)
+        with progress("predicting", "done") as advance:
+            options: dict[str, Any] = {"overwrite": force, "advance": advance}
+            if table is None or path_column:
+                files = _files(fitted, data, table, path_column, folder)
+                network = _network(fitted, model, backbone, weights, download=download)
+                options |= {"backbone": network, "settings": settings, "skip_broken": skip_broken}
+                found = predict_images(fitted, files, out, **options)
+            else:
+                refuse_for_tables(backbone=backbone, weights=weights, folder=folder)
+                found = predict_table(fitted, table, out, settings, id=id, **options)
     say_predicted(found, as_json=as_json)
+
+
+def _is_images(data: Path) -> bool:
+    """Whether this is a folder, or a single image."""
+    from pnca.vision.folders import SUFFIXES
+
+    return data.is_dir() or data.suffix.lower() in SUFFIXES
+
+
+def _files(
+    model: Any,  # noqa: ANN401
+    data: Path,
+    table: TableFile | None,
+    path_column: str | None,
+    folder: Path | None,
+) -> ImageFiles:
+    """The images of a folder, or those that a table names."""
+    from pnca.tables.files import read_table
+    from pnca.tables.names import column_of
+    from pnca.vision.folders import image_files, listed_files
+    from pnca.workflows.images import image_source_of
+
+    image_source_of(model)
+    if table is None:
+        return image_files(data)
+    name = column_of(path_column or "", table.names, table.path, "--path-column")
+    return listed_files(folder or data.parent, read_table(data, texts=[name])[name])
+
+
+def _network(
+    model: Any,  # noqa: ANN401
+    path: Path,
+    backbone: str | None,
+    weights: Path | None,
+    *,
+    download: bool,
+) -> Backbone | None:
+    """The backbone of a model of features."""
+    from pnca.workflows.images import backbone_of, image_source_of
+
+    options = {"weights": weights, "download": download} if weights or download else {}
+    return backbone_of(image_source_of(model), backbone, path.parent, **options)
 
 
 def say_predicted(found: PredictedFile, *, as_json: bool) -> None:
@@ -84,7 +158,7 @@ def say_predicted(found: PredictedFile, *, as_json: bool) -> None:
         say_json(_as_dict(found))
         return
     counts = ", ".join(f"{n} {reason}" for reason, n in found.counts.items())
-    typer.echo(f"{found.n} rows: {counts}. Written to {found.path}.")
+    typer.echo(f"{found.n} inputs: {counts}. Written to {found.path}.")
 
 
 def _as_dict(found: PredictedFile) -> dict[str, Any]:

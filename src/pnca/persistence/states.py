@@ -40,7 +40,7 @@ from pnca.persistence.layouts import (
     Value,
 )
 from pnca.persistence.modules import Module
-from pnca.sources import TableSource
+from pnca.sources import ImageSource, TableSource
 from pnca.tables.values import SORTS
 
 _WHOLE, _SINGLE, _DOUBLE = torch.int64, torch.float32, torch.float64
@@ -244,6 +244,20 @@ _SOURCES: Classes = {
             "id": Maybe(Plain((str,))),
             "group": Maybe(Plain((str,))),
             "holes": Several(Plain((str,))),
+        },
+    ),
+    "ImageSource": (
+        ImageSource,
+        {
+            "shape": Several(_COUNT),
+            "is_resized": _FLAG,
+            "mode": Value(str, choices=("crop", "squash")),
+            "size": Value(int, 0, 2**16),
+            "resize": Value(int, 0, 2**16),
+            "is_equalised": _FLAG,
+            "interpolation": Value(str, choices=("nearest", "bilinear", "bicubic", "lanczos")),
+            "scale": Value(str, choices=("", "0-255", "0-1", "imagenet")),
+            **dict.fromkeys(("backbone", "key", "target", "path", "group"), Plain((str,))),
         },
     ),
 }

@@ -3,7 +3,7 @@
 Needs ``pip install 'pnca[files]'``: pandas, pyarrow for Parquet and openpyxl for Excel.
 """
 
-from pnca.tables.examples import LabelledTable, Roles, read_examples
+from pnca.tables.examples import LabelledTable, Labels, Roles, read_examples, read_labels
 from pnca.tables.files import TableFile, open_table, read_table
 from pnca.tables.values import HOLES
 from pnca.tables.writing import write_table
@@ -11,10 +11,12 @@ from pnca.tables.writing import write_table
 __all__ = [
     "HOLES",
     "LabelledTable",
+    "Labels",
     "Roles",
     "TableFile",
     "open_table",
     "read_examples",
+    "read_labels",
     "read_table",
     "write_table",
 ]

@@ -86,6 +86,41 @@ def read_examples(
     ((3, 1), ['ash', 'birch', 'ash'])
     """
     inputs = _inputs(table, roles)
+    labels = read_labels(table, roles, skip_missing=skip_missing, holes=holes)
+    raw = labels.raw[list(inputs)]
+    sorts = {name: s for name, s in sorts_of(labels.raw, table, holes=holes).items() if name in inputs}
+    X = typed(raw, table, sorts, holes=holes)
+    _check_codes(sorts, roles, table)
+    return LabelledTable(
+        X=X,
+        y=labels.y,
+        groups=labels.groups,
+        ids=labels.ids,
+        rows=labels.rows,
+        source=TableSource(
+            target=roles.target, id=roles.id, group=roles.group, sorts=sorts, holes=tuple(holes)
+        ),
+        notes=(*labels.notes, *_odd(X, raw, sorts, roles, labels.rows)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Labels:
+    """Classes, groups and names of the rows of a table."""
+
+    raw: pd.DataFrame  # the rows as the file has them
+    y: NDArray[Any]
+    groups: NDArray[np.object_] | None
+    ids: NDArray[np.object_] | None
+    rows: NDArray[np.int64]
+    notes: tuple[str, ...]
+
+
+def read_labels(
+    table: TableFile, roles: Roles, *, skip_missing: bool = False, holes: Collection[str] = ()
+) -> Labels:
+    """Read what is known of the rows of a table beside the inputs; see :func:`read_examples`."""
+    _taken(table, roles)
     raw = whole(table)
     target = tidied(raw[roles.target], holes)
     is_labelled = target.notna().to_numpy(dtype=bool)
@@ -94,27 +129,31 @@ def read_examples(
     notes = [*table.notes]
     if not is_labelled.all():
         notes.append(f"{int((~is_labelled).sum())} rows without {roles.target!r} are left out")
-    rows = np.flatnonzero(is_labelled)
-    raw, target = raw.iloc[rows].reset_index(drop=True), target.iloc[rows].reset_index(drop=True)
-    raw_inputs = raw[list(inputs)]
-    sorts = {name: s for name, s in sorts_of(raw, table, holes=holes).items() if name in inputs}
-    X = typed(raw_inputs, table, sorts, holes=holes)
-    _check_codes(sorts, roles, table)
-    return LabelledTable(
-        X=X,
+    rows = np.flatnonzero(is_labelled) + 1
+    raw, target = raw.iloc[rows - 1].reset_index(drop=True), target.iloc[rows - 1].reset_index(drop=True)
+    return Labels(
+        raw=raw,
         y=_labels(target, table, roles.target),
         groups=None if roles.group is None else _names_in(raw, roles.group, rows, table, "--group"),
         ids=None if roles.id is None else _ids_in(raw, roles.id, rows, table),
-        rows=rows + 1,
-        source=TableSource(
-            target=roles.target, id=roles.id, group=roles.group, sorts=sorts, holes=tuple(holes)
-        ),
-        notes=(*notes, *_odd(X, raw_inputs, sorts, roles, rows)),
+        rows=rows,
+        notes=tuple(notes),
     )
 
 
 def _inputs(table: TableFile, roles: Roles) -> tuple[str, ...]:
     """The columns without a role, of which there must be one."""
+    taken = _taken(table, roles)
+    inputs = tuple(name for name in table.names if name not in taken)
+    if not inputs:
+        raise InvalidInputError(
+            f"{table.path} has no column but {', '.join(sorted(taken))}: nothing to learn from."
+        )
+    return inputs
+
+
+def _taken(table: TableFile, roles: Roles) -> set[str]:
+    """The columns with a role but that of codes; an error if one is not there."""
     column_of(roles.target, table.names, table.path, "--target")
     taken = {roles.target}
     for role, names in (
@@ -131,12 +170,7 @@ def _inputs(table: TableFile, roles: Roles) -> tuple[str, ...]:
                 raise InvalidInputError(f"{name!r} is the target and cannot be {role} too.")
             if role != "--codes":
                 taken.add(name)
-    inputs = tuple(name for name in table.names if name not in taken)
-    if not inputs:
-        raise InvalidInputError(
-            f"{table.path} has no column but {', '.join(sorted(taken))}: nothing to learn from."
-        )
-    return inputs
+    return taken
 
 
 def _unlabelled(table: TableFile, target: str, is_labelled: NDArray[np.bool_]) -> InvalidInputError:
@@ -179,12 +213,12 @@ def _labels(target: pd.Series[Any], table: TableFile, name: str) -> NDArray[Any]
 
 
 def _names_in(
-    raw: pd.DataFrame, name: str, rows: NDArray[np.intp], table: TableFile, role: str
+    raw: pd.DataFrame, name: str, rows: NDArray[np.int64], table: TableFile, role: str
 ) -> NDArray[np.object_]:
     """Names (n,) of examples or groups as text, of which none may be missing."""
     values = tidied(as_text(raw[name]))
     if (lacks := values.isna()).any():
-        row = rows[int(lacks.to_numpy().argmax())] + 1
+        row = rows[int(lacks.to_numpy().argmax())]
         raise InvalidInputError(
             f"{table.path}: row {row} has no {name!r}, which {role} names ({int(lacks.sum())} such rows): "
             "fill it in."
@@ -193,10 +227,10 @@ def _names_in(
     return names
 
 
-def _ids_in(raw: pd.DataFrame, name: str, rows: NDArray[np.intp], table: TableFile) -> NDArray[np.object_]:
+def _ids_in(raw: pd.DataFrame, name: str, rows: NDArray[np.int64], table: TableFile) -> NDArray[np.object_]:
     """Names (n,) of examples, of which no two may be equal."""
     ids, first = _names_in(raw, name, rows, table, "--id"), dict[str, int]()
-    for row, value in zip((rows + 1).tolist(), ids.tolist(), strict=True):
+    for row, value in zip(rows.tolist(), ids.tolist(), strict=True):
         if first.setdefault(value, row) != row:
             raise InvalidInputError(
                 f"{table.path}: rows {first[value]} and {row} have the same {name!r}, {value!r}: --id "
@@ -216,7 +250,7 @@ def _check_codes(sorts: dict[str, str], roles: Roles, table: TableFile) -> None:
 
 
 def _odd(
-    X: pd.DataFrame, raw: pd.DataFrame, sorts: dict[str, str], roles: Roles, rows: NDArray[np.intp]
+    X: pd.DataFrame, raw: pd.DataFrame, sorts: dict[str, str], roles: Roles, rows: NDArray[np.int64]
 ) -> list[str]:
     """What a user should look at before trusting a model of these columns."""
     notes, n = [], len(X)
@@ -246,7 +280,7 @@ def _is_identifier(name: str, numbers: NDArray[np.float64]) -> bool:
     return bool((steps == steps[0]).all() or (steps > 0).all() or _NAMES_OF_IDENTIFIERS.search(name))
 
 
-def _almost_numbers(name: str, texts: pd.Series[Any], rows: NDArray[np.intp]) -> str:
+def _almost_numbers(name: str, texts: pd.Series[Any], rows: NDArray[np.int64]) -> str:
     """What kept a column of numbers from being one."""
     there = texts.dropna()
     _, is_wrong = converted(there, NUMBER)
@@ -255,6 +289,6 @@ def _almost_numbers(name: str, texts: pd.Series[Any], rows: NDArray[np.intp]) ->
     place = int(is_wrong.argmax())
     return (
         f"{name!r} is taken for text: {int(is_wrong.sum())} of {len(there)} values are no numbers, such as "
-        f"{there.iloc[place]!r} in row {rows[there.index[place]] + 1}; if they mean that nothing is "
+        f"{there.iloc[place]!r} in row {rows[there.index[place]]}; if they mean that nothing is "
         f"known, pass --hole {there.iloc[place]!r}"
     )

@@ -11,6 +11,7 @@ from pnca.exceptions import InvalidInputError
 from pnca.files import open_to_read
 from pnca.persistence.container import unpacked
 from pnca.persistence.model_file import load
+from pnca.sources import ImageSource
 from pnca.workflows.promises import promises_of
 
 
@@ -62,7 +63,9 @@ def _classes(model: Any) -> dict[str, int]:  # noqa: ANN401
 
 
 def _columns(model: Any) -> list[str]:  # noqa: ANN401
-    """What each column was taken for."""
+    """What each column was taken for; features of images have no names."""
+    if isinstance(getattr(model, "source_", None), ImageSource):
+        return []
     sorts = getattr(getattr(model, "source_", None), "sorts", {})
     written = {name: sort.removeprefix("date ") for name, sort in sorts.items() if sort.startswith("date ")}
     return [
@@ -76,7 +79,10 @@ def _source(model: Any) -> dict[str, Any] | None:  # noqa: ANN401
     source = getattr(model, "source_", None)
     if source is None:
         return None
-    return {name: value for name, value in asdict(source).items() if name != "sorts" and value}
+    plain = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in asdict(source).items()
+    }
+    return {name: value for name, value in plain.items() if name != "sorts" and value}
 
 
 def _settings(model: Any) -> dict[str, Any]:  # noqa: ANN401
