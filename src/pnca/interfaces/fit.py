@@ -124,7 +124,7 @@ def fit(
         table = None if data.is_dir() else open_users_table(data, sheet, encoding, separator)
         _check_target(data, table, target, path_column)
         others = {"ignore": tuple(ignore or ()), "codes": tuple(codes or ())}
-        roles = Roles(target=target or "", id=path_column or id, group=group, **others)
+        roles = Roles(target=target or "", id=id, group=group, path=path_column, **others)
         if table is None or path_column:
             images = _images(data, table, roles, folder, skip_missing=skip_missing, skip_broken=skip_broken)
             network = load_network(backbone, weights, scale, download=download)

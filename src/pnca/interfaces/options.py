@@ -111,7 +111,7 @@ def load_network(
     return load_backbone(spec, weights=weights, download=download, scale=pixels)
 
 
-def refuse_for_tables(**options: Any) -> None:
+def refuse_for_tables(**options: object) -> None:
     """Refuse options of images where the inputs are columns."""
     if given := [f"--{name.replace('_', '-')}" for name, value in options.items() if value]:
         raise InvalidInputError(

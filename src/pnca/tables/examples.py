@@ -41,6 +41,7 @@ class Roles:
     group: str | None = None
     ignore: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()  # numbers that are names of categories
+    path: str | None = None  # names the file of an image; then there are no other inputs
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,19 +124,23 @@ def read_labels(
     _taken(table, roles)
     raw = whole(table)
     target = tidied(raw[roles.target], holes)
-    is_labelled = target.notna().to_numpy(dtype=bool)
-    if not is_labelled.all() and not (skip_missing and is_labelled.any()):
-        raise _unlabelled(table, roles.target, is_labelled)
-    notes = [*table.notes]
-    if not is_labelled.all():
-        notes.append(f"{int((~is_labelled).sum())} rows without {roles.target!r} are left out")
-    rows = np.flatnonzero(is_labelled) + 1
+    is_kept, notes = np.ones(len(raw), dtype=bool), [*table.notes]
+    for name in (roles.target, roles.path):
+        if name is None:
+            continue
+        is_there = tidied(raw[name], holes).notna().to_numpy(dtype=bool)
+        if not is_there.all() and not (skip_missing and is_there.any()):
+            raise _missing(table, name, is_there)
+        if not is_there.all():
+            notes.append(f"{int((~is_there).sum())} rows without {name!r} are left out")
+        is_kept &= is_there
+    rows = np.flatnonzero(is_kept) + 1
     raw, target = raw.iloc[rows - 1].reset_index(drop=True), target.iloc[rows - 1].reset_index(drop=True)
     return Labels(
         raw=raw,
         y=_labels(target, table, roles.target),
         groups=None if roles.group is None else _names_in(raw, roles.group, rows, table, "--group"),
-        ids=None if roles.id is None else _ids_in(raw, roles.id, rows, table),
+        ids=_ids_in(raw, roles, rows, table),
         rows=rows,
         notes=tuple(notes),
     )
@@ -158,6 +163,7 @@ def _taken(table: TableFile, roles: Roles) -> set[str]:
     taken = {roles.target}
     for role, names in (
         ("--id", [roles.id]),
+        ("--path-column", [roles.path]),
         ("--group", [roles.group]),
         ("--ignore", roles.ignore),
         ("--codes", roles.codes),
@@ -173,9 +179,9 @@ def _taken(table: TableFile, roles: Roles) -> set[str]:
     return taken
 
 
-def _unlabelled(table: TableFile, target: str, is_labelled: NDArray[np.bool_]) -> InvalidInputError:
-    missing = (np.flatnonzero(~is_labelled) + 1).tolist()
-    if len(missing) == len(is_labelled):
+def _missing(table: TableFile, target: str, is_there: NDArray[np.bool_]) -> InvalidInputError:
+    missing = (np.flatnonzero(~is_there) + 1).tolist()
+    if len(missing) == len(is_there):
         return InvalidInputError(f"{table.path}: column {target!r} is empty in all {len(missing)} rows.")
     shown = ", ".join(map(str, missing[:_SHOWN]))
     more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
@@ -227,13 +233,18 @@ def _names_in(
     return names
 
 
-def _ids_in(raw: pd.DataFrame, name: str, rows: NDArray[np.int64], table: TableFile) -> NDArray[np.object_]:
-    """Names (n,) of examples, of which no two may be equal."""
-    ids, first = _names_in(raw, name, rows, table, "--id"), dict[str, int]()
+def _ids_in(
+    raw: pd.DataFrame, roles: Roles, rows: NDArray[np.int64], table: TableFile
+) -> NDArray[np.object_] | None:
+    """Names (n,) of examples, of which no two may be equal; None if no column has some."""
+    if (name := roles.path or roles.id) is None:
+        return None
+    role = "--id" if roles.path is None else "--path-column"
+    ids, first = _names_in(raw, name, rows, table, role), dict[str, int]()
     for row, value in zip(rows.tolist(), ids.tolist(), strict=True):
         if first.setdefault(value, row) != row:
             raise InvalidInputError(
-                f"{table.path}: rows {first[value]} and {row} have the same {name!r}, {value!r}: --id "
+                f"{table.path}: rows {first[value]} and {row} have the same {name!r}, {value!r}: {role} "
                 "names single examples. Rows that belong together, such as those of one patient, are named "
                 "by --group."
             )

@@ -69,14 +69,14 @@ def images_of_folder(folder: str | Path) -> LabelledImages:
 def images_of_table(
     table: TableFile, roles: Roles, folder: str | Path, *, skip_missing: bool = False
 ) -> LabelledImages:
-    """Images that a table names, by its column ``roles.id``.
+    """Images that a table names, by its column ``roles.path``.
 
     Parameters
     ----------
     table : TableFile
         From :func:`pnca.tables.open_table`.
     roles : Roles
-        Which columns are the class, the path (as ``id``) and the group.
+        Which columns are the class, the path and the group.
     folder : str or Path
         To which paths are relative.
     skip_missing : bool
@@ -93,7 +93,7 @@ def images_of_table(
         y=labels.y,
         groups=labels.groups,
         target=roles.target,
-        path=roles.id or "",
+        path=roles.path or "",
         group=roles.group or "",
         notes=labels.notes,
     )
