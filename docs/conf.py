@@ -49,7 +49,7 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # methods are named on the page
 
 # Gallery, in this order
-examples = ["own_arrays", "images", "patients", "own_module", "large_data", "pipeline"]
+examples = ["own_arrays", "decisions", "images", "patients", "own_module", "large_data", "pipeline"]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",

@@ -144,3 +144,34 @@ def mean_features(z: Tensor, points: Tensor, log_scales: Tensor, bandwidth: floa
                 sq_dist = sq_distance(particle[i], points[k])
                 features[i, k] += torch.exp(log_scales[k] - 2 / bandwidth * sq_dist) / len(z)
     return features
+
+
+def forest_answer(
+    leaf_of_input: Tensor,
+    leaves: Tensor,
+    labels: Tensor,
+    weights: Tensor,
+    n_classes: int,
+    temperature: float,
+) -> Tensor:
+    """A forest by its leaves (t,), (n, t): shares of the classes, leaf by leaf; an empty one asks all."""
+    n, t = leaves.shape
+    total = torch.zeros(n_classes, dtype=weights.dtype)
+    for tree in range(t + 1):
+        there = [j for j in range(n) if tree < t and leaves[j, tree] == leaf_of_input[tree]]
+        if sum(float(weights[j]) for j in there) == 0:
+            there = list(range(n))
+        in_leaf = sum(weights[j] for j in there)
+        for j in there:
+            total[labels[j]] += weights[j] / in_leaf / (t + 1)
+    sharpened = total ** (1 / temperature)
+    return sharpened / sharpened.sum()
+
+
+def pooled_answer(
+    neighbours: Tensor, line: Tensor, forest: Tensor, pool_weights: Tensor, say: float, prior: Tensor
+) -> Tensor:
+    """g (w_0 mean of the members + w_1 line + w_2 forest) + (1 - g) pi, of classes (c,)."""
+    mean = sum(neighbours, start=torch.zeros_like(prior)) / len(neighbours)
+    together = pool_weights[0] * mean + pool_weights[1] * line + pool_weights[2] * forest
+    return say * together + (1 - say) * prior

@@ -24,6 +24,7 @@ LEVELS = {
         "tables": 2,
         "accelerated": 3,
         "calibration": 3,
+        "explanations": 4,
         "networks": 4,
         "training": 5,
         "models": 6,

@@ -46,7 +46,18 @@ def pipeline(names):
     assert -names["search"].best_score_ < np.log(2)  # of two classes, more is learnt than nothing
 
 
-CLAIMS = {check.__name__: check for check in (own_arrays, images, patients, own_module, large_data, pipeline)}
+def decisions(names):
+    assert names["error"] < 0.06  # of 143 patients
+    assert names["is_answered"].mean() > 0.7
+    assert names["case"].columns[0].name == "mean radius"
+    assert names["case"].usual.familiarity < 0.01
+    assert names["usual"].examples[0].id in set(names["train"]["patient"])
+
+
+CLAIMS = {
+    check.__name__: check
+    for check in (decisions, own_arrays, images, patients, own_module, large_data, pipeline)
+}
 
 
 def test_claims__are_of_the_examples_that_exist():

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import pnca
-from models import make
+from models import make, noisy
 from pnca.exceptions import InvalidInputError
 
 
@@ -61,3 +61,61 @@ def test_others__are_refused_by_name(iris, name):
         function(pnca.NCAClassifier, iris[0])
     with pytest.raises(NotFittedError):
         function(make_pipeline(StandardScaler(), make("PNCA")), iris[0])
+
+
+def raw_table():
+    pd = pytest.importorskip("pandas")
+    X, _ = noisy()
+    ward = np.where(X[:, 2] > 1, "east", "west")
+    return pd.DataFrame({"size": 1000 * X[:, 0], "weight": X[:, 1], "ward": ward})
+
+
+def test_explain__of_a_pipeline_shows_the_rows_it_was_given():
+    _, y = noisy()
+    X = raw_table()[["size", "weight"]]
+    pipe = make_pipeline(StandardScaler(), make("PNCA", max_epochs=2))
+    pipe.fit(X, y, pncaclassifier__ids=range(100, 140))
+    queries = X[:2].copy()
+    queries.loc[1, "weight"] = 50.0
+    cases = pnca.explain(pipe, queries, k=3, record=X)
+    for case in cases:
+        assert case.names == ("size", "weight")
+        assert case.given == tuple(queries.iloc[case.row])
+        for example in case.examples:
+            assert example.given == tuple(X.iloc[example.row])
+            assert example.id == 100 + example.row
+    wrong = cases[1].columns[0]
+    assert (wrong.name, wrong.value) == ("weight", 50.0)
+    assert (wrong.low, wrong.high) == (X["weight"].min(), X["weight"].max())
+    np.testing.assert_allclose([case.proba for case in cases], pipe.predict_proba(queries), atol=1e-9)
+    without = pnca.explain(pipe, queries, k=3)
+    assert without[0].examples[0].given is None
+    assert without[0].columns[0].typical is None
+
+
+def test_explain__of_encoded_columns_names_those_of_the_last_step():
+    from sklearn.compose import make_column_transformer
+    from sklearn.preprocessing import OneHotEncoder
+
+    _, y = noisy()
+    X = raw_table()
+    encode = make_column_transformer((OneHotEncoder(), ["ward"]), remainder=StandardScaler())
+    pipe = make_pipeline(encode, make("NCA", max_epochs=2)).fit(X, y)
+    (case,) = pnca.explain(pipe, X[:1], record=X)
+    assert case.given == tuple(X.iloc[0])
+    names = {column.name for column in case.columns}
+    assert names == set(encode.get_feature_names_out())
+    assert any("last step" in note for note in case.notes)
+    assert "east" in str(case) or "west" in str(case)
+
+
+def test_explain__of_a_search_and_of_a_model_itself():
+    X, y = noisy()
+    search = GridSearchCV(make("NCA", max_epochs=2), {"bandwidth": [1.0]}, cv=2).fit(X, y)
+    assert str(pnca.explain(search, X[:1])) == str(search.best_estimator_.explain(X[:1]))
+    with pytest.raises(InvalidInputError, match="record has 3 rows, but the model was fitted on 40"):
+        pnca.explain(
+            make_pipeline(StandardScaler(), make("NCA", max_epochs=1)).fit(X, y), X[:1], record=X[:3]
+        )
+    with pytest.raises(InvalidInputError, match="has no explain"):
+        pnca.explain(make("DNN", max_epochs=1).fit(X, y), X[:1])

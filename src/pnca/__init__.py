@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         paper_settings,
     )
     from pnca.persistence.model_file import load, save
-    from pnca.pipelines import decide, drift, familiarity, predict_set
+    from pnca.pipelines import decide, drift, explain, familiarity, predict_set
     from pnca.training.checkpoints import checkpoints
     from pnca.training.distributed import distributed
 
@@ -32,6 +32,7 @@ __all__ = [
     "decide",
     "distributed",
     "drift",
+    "explain",
     "familiarity",
     "load",
     "paper_settings",
@@ -42,7 +43,7 @@ __all__ = [
 #: Where a name comes from, if not from the estimators.
 _MODULES = {"checkpoints": "pnca.training.checkpoints", "distributed": "pnca.training.distributed"}
 _MODULES |= dict.fromkeys(("load", "save"), "pnca.persistence.model_file")
-_MODULES |= dict.fromkeys(("decide", "drift", "familiarity", "predict_set"), "pnca.pipelines")
+_MODULES |= dict.fromkeys(("decide", "drift", "explain", "familiarity", "predict_set"), "pnca.pipelines")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

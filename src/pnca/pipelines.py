@@ -11,6 +11,7 @@ from pnca.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from pnca.calibration import Decisions, Drift
+    from pnca.explanations import Explanations
 
 
 def familiarity(model: Any, X: ArrayLike, *, by_class: bool = False) -> NDArray[np.float64]:  # noqa: ANN401
@@ -103,6 +104,60 @@ def drift(model: Any, X: ArrayLike, *, groups: ArrayLike | None = None) -> Drift
     last, inputs = last_step(model, X, "drift")
     found: Drift = last.drift(inputs, groups=groups)
     return found
+
+
+def explain(
+    model: Any,  # noqa: ANN401
+    X: ArrayLike,
+    k: int = 5,
+    *,
+    record: ArrayLike | None = None,
+) -> Explanations:
+    """Say what answers consist of and who carries them; see :meth:`pnca.PNCAClassifier.explain`.
+
+    Parameters
+    ----------
+    model : PNCAClassifier or NCAClassifier, or Pipeline or search that ends in one
+        Fitted.
+    X : array-like
+        Inputs as the model takes them; a pipeline transforms them first. Of a pipeline, cases are shown by
+        their rows in X, as they came. Columns that make them unusual are those that the last step gets, by
+        their names (``get_feature_names_out``), if the steps before say so.
+    k : int
+        Number of training examples that are named.
+    record : array-like of shape (n_train, ...), optional
+        The X that a pipeline was fitted on, by which training examples are shown: the last step, which has a
+        record of its own, knows the transformed rows only. Without it they are shown by row, id and label.
+
+    Returns
+    -------
+    Explanations
+    """
+    last, inputs = last_step(model, X, "explain")
+    found: Explanations = last.explain(inputs, k)
+    return found if last is model else _as_given(found, model, X, record)
+
+
+def _as_given(found: Explanations, model: Any, X: Any, record: Any) -> Explanations:  # noqa: ANN401
+    """Cases of a pipeline, shown by the rows that it was given."""
+    from sklearn.pipeline import Pipeline
+
+    from pnca.explanations.gathering import in_other_columns
+
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    if not isinstance(model, Pipeline) or len(model) == 1:
+        return found
+    n = len(found[0].source.record)
+    if record is not None and len(record) != n:
+        raise InvalidInputError(
+            f"record has {len(record)} rows, but the model was fitted on {n}: pass the X of the fit."
+        )
+    try:
+        names = model[:-1].get_feature_names_out().tolist()
+    except (AttributeError, ValueError, NotImplementedError):  # a step that has no names for its columns
+        names = None
+    return in_other_columns(found, X, record, names)
 
 
 def last_step(model: Any, X: Any, method: str) -> tuple[Any, Any]:  # noqa: ANN401

@@ -1,6 +1,6 @@
 """Small files of each format, and what their models answer: they must load for ever.
 
-PYTHONPATH=src:tests python tests/persistence/stored.py     # when there is a new format; no file is replaced
+PYTHONPATH=src:tests python tests/persistence/stored.py     # for what is new; no file is replaced
 """
 
 import json
@@ -31,7 +31,10 @@ def examples():
 
 def queries(name):
     """What the model of this name is asked: a table for the one that was fitted to one."""
-    return as_table(np.array(QUERIES, dtype=float)) if name == "table" else np.array(QUERIES, dtype=float)
+    rows = np.array(QUERIES, dtype=float)
+    if name == "record":
+        return recorded()[0][:4]
+    return as_table(rows) if name == "table" else rows
 
 
 def as_table(X):
@@ -42,6 +45,21 @@ def as_table(X):
     return pd.DataFrame({"size": X[:, 0], "seen": days, "ward": np.where(X[:, 2] > 1, "east", "west")})
 
 
+def recorded():
+    """What a record may hold: columns of most types, ids and groups."""
+    import pandas as pd
+
+    X, _ = examples()
+    table = as_table(X)
+    table["count"] = pd.array([None, *range(15)], dtype="Int64")
+    table["bed"] = pd.Categorical(np.array(["low", "high"])[np.arange(16) // 8], ordered=True)
+    table["seen there"] = table["seen"].dt.tz_localize("Europe/Berlin")
+    table["stay"] = pd.to_timedelta(np.arange(16), unit="h")
+    table["well"] = np.arange(16) % 3 == 0
+    table.loc[2, "ward"] = None
+    return table, {"ids": [f"p{row}" for row in range(16)], "groups": np.arange(16) // 2}
+
+
 def models():
     """Small models in which most of what can be stored occurs, by the names of their files."""
     tiny = {"hidden_layer_sizes": (3,), "n_components": 2, "n_particles": 2, "max_epochs": 5}
@@ -49,6 +67,7 @@ def models():
     return {
         "pool": make("PNCA pooled", **tiny, n_folds=2),
         "table": make("PNCA pooled", **tiny, n_folds=2, experts=["linear"]),
+        "record": make("PNCA", **tiny, n_folds=2),
         "cross": make("PNCA cross", **tiny),
         "orthogonal": make("PNCA orthogonal", **tiny, n_feature_blocks=2),
         "positive": make("PNCA positive", **tiny, n_feature_blocks=2),
@@ -72,19 +91,22 @@ def answers(model, name):
 
 
 def write():
-    """Write all files of this format."""
+    """Write the files of this format that are not there yet."""
     experts._TREES = experts._TREES_IN_FOLDS = 2
-    FOLDER.mkdir()
-    expected = {}
+    FOLDER.mkdir(exist_ok=True)
+    path = FOLDER / "expected.json"
+    expected = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     X, y = examples()
     for name, model in models().items():
+        if name in expected:
+            continue
+        given = recorded() if name == "record" else (as_table(X) if name == "table" else X, {})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(as_table(X) if name == "table" else X, y)
+            model.fit(given[0], y, **given[1])
         pnca.save(model, FOLDER / f"{name}.pnca")
         expected[name] = answers(model, name)
-    text = json.dumps(expected, indent=1)
-    (FOLDER / "expected.json").write_text(text + "\n", encoding="utf-8")
+    path.write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

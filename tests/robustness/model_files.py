@@ -121,6 +121,8 @@ def asked(loaded, queries, case):
         for method in ("uncertainty", "evidence", "embed", "neighbors"):
             if last is loaded and hasattr(loaded, method):
                 getattr(loaded, method)(queries)
+        if last is loaded and hasattr(loaded, "explain"):
+            str(loaded.explain(queries, k=2))
         repr(loaded)
     assert proba.shape == (len(queries), len(last.classes_)), f"{case}: shape {proba.shape}"
     return proba

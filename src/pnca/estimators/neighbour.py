@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pnca.estimators._compat import Interval, fit_context
 from pnca.estimators.base import ParticleClassifier
+from pnca.estimators.explains import Explains
 from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import FloatArray
 from pnca.models.neighbours import plan_neighbours
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _LEAST_BANDWIDTH = 1e-6
 
 
-class NeighbourClassifier(ParticleClassifier):
+class NeighbourClassifier(Explains, ParticleClassifier):
     """Particles that embed; classes compete for kernel mass in the latent space."""
 
     _parameter_constraints = {  # noqa: RUF012

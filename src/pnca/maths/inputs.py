@@ -178,8 +178,15 @@ class Novelty:
 
     def log(self, inputs: Tensor) -> Tensor:
         """Log factor (n,) of scaled inputs (n, ...)."""
-        plane = Plane(self.plane.centre.to(inputs), self.plane.directions.to(inputs), self.plane.noise)
-        return self.log_of(log_residuals(inputs.flatten(start_dim=1), plane))
+        return self.log_of(log_residuals(inputs.flatten(start_dim=1), self._plane(inputs)))
+
+    def parts(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Residual (n, p) of scaled inputs (n, ...), and its deviations (n,) from the typical one."""
+        points, plane = inputs.flatten(start_dim=1), self._plane(inputs)
+        return residual_vectors(points, plane), (log_residuals(points, plane) - self.typical) / self.spread
+
+    def _plane(self, like: Tensor) -> Plane:
+        return Plane(self.plane.centre.to(like), self.plane.directions.to(like), self.plane.noise)
 
 
 class Plane(NamedTuple):
@@ -216,10 +223,21 @@ def log_residuals(points: Tensor, plane: Plane) -> Tensor:
     >>> log_residuals(torch.tensor([[7.0, 1.0]]), Plane(torch.zeros(2), torch.tensor([[1.0, 0.0]]), 0.0))
     tensor([0.])
     """
-    centred = points - plane.centre
-    residuals = centred - centred @ plane.directions.mT @ plane.directions
+    residuals = residual_vectors(points, plane)
     smallest = max(plane.noise, torch.finfo(points.dtype).tiny)
     return (residuals.square().sum(dim=1) + smallest).log()
+
+
+def residual_vectors(points: Tensor, plane: Plane) -> Tensor:
+    r"""What the plane leaves of inputs (n, p), column by column: (n, p).
+
+    .. math:: (I - V^\top V)(x_i - \mu)
+
+    >>> residual_vectors(torch.tensor([[7.0, 1.0]]), Plane(torch.zeros(2), torch.tensor([[1.0, 0.0]]), 0.0))
+    tensor([[0., 1.]])
+    """
+    centred = points - plane.centre
+    return centred - centred @ plane.directions.mT @ plane.directions
 
 
 def held_out_log_residuals(points: Tensor, folds: Tensor) -> Tensor:

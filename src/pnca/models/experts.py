@@ -151,6 +151,23 @@ class ForestExpert:
             self, of_examples=self.of_examples[rows], labels=self.labels[rows], weights=self.weights[rows]
         )
 
+    def counting(self, labels: Tensor, weights: Tensor) -> ForestExpert:
+        """The same trees with other labels (n,) and weights (n,) of the examples in their leaves.
+
+        A leaf that is left without an example answers as all of them do.
+        """
+        n_nodes, n_classes = self.leaf_probabilities.shape
+        shares, totals = leaf_shares(self.of_examples, labels, weights, n_nodes, n_classes)
+        of_all = weights.new_zeros(n_classes).index_add_(0, labels, weights) / weights.sum()
+        return replace(
+            self,
+            leaf_probabilities=torch.where(totals[:, None] > 0, shares, of_all),
+            leaf_weights=totals,
+            class_shares=of_all,
+            labels=labels,
+            weights=weights,
+        )
+
     @property
     def numbers_per_row(self) -> int:
         """Numbers that one query takes."""
@@ -243,17 +260,28 @@ def _grow(
     )
     leaves = trees.leaves(torch.from_numpy(inputs))
     given = torch.from_numpy(weights)
-    by_class = given.new_zeros(len(own) * n_classes)
-    cells = leaves * n_classes + torch.from_numpy(labels)[:, None]
-    by_class.index_add_(0, cells.flatten(), given[:, None].expand(cells.shape).flatten())
-    by_class = by_class.reshape(-1, n_classes)
-    totals = by_class.sum(dim=1)
+    shares, totals = leaf_shares(leaves, torch.from_numpy(labels), given, len(own), n_classes)
     return ForestExpert(
         trees=trees,
-        leaf_probabilities=by_class / totals.clamp_min(torch.finfo(totals.dtype).tiny)[:, None],
+        leaf_probabilities=shares,
         leaf_weights=totals,
         class_shares=torch.from_numpy(np.bincount(labels, weights, n_classes) / weights.sum()),
         of_examples=leaves,
         labels=torch.from_numpy(labels),
         weights=given,
     )
+
+
+def leaf_shares(
+    leaves: Tensor, labels: Tensor, weights: Tensor, n_nodes: int, n_classes: int
+) -> tuple[Tensor, Tensor]:
+    """Shares of the classes (nodes, c) in each leaf, and the weight of its examples (nodes,).
+
+    Of examples in these leaves (n, t), of classes ``labels`` (n,) and ``weights`` (n,).
+    """
+    by_class = weights.new_zeros(n_nodes * n_classes)
+    cells = leaves * n_classes + labels[:, None]
+    by_class.index_add_(0, cells.flatten(), weights[:, None].expand(cells.shape).flatten())
+    by_class = by_class.reshape(-1, n_classes)
+    totals = by_class.sum(dim=1)
+    return by_class / totals.clamp_min(torch.finfo(totals.dtype).tiny)[:, None], totals

@@ -123,18 +123,24 @@ class Fitted:
         self, inputs: NDArray[np.floating[Any]], device: str, k: int
     ) -> tuple[NDArray[np.int64], FloatArray]:
         """Training examples (n, k) with the largest shares in the mass of each input, and those shares."""
+        indices, shares = [], []
+        for outputs, chunk, unseen in self.pieces(inputs, device):
+            log_shares = self.reader.log_shares(outputs, chunk, unseen)
+            largest = log_shares.sort(dim=1, descending=True, stable=True)
+            indices.append(largest.indices[:, :k])
+            shares.append(largest.values[:, :k].exp())
+        return torch.cat(indices).cpu().numpy(), torch.cat(shares).cpu().double().numpy()
+
+    def pieces(
+        self, inputs: NDArray[np.floating[Any]], device: str
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+        """Outputs, scaled inputs and unseen values, of so few rows that all pairs can be held."""
         m, n_train = self.reader.support.embeddings.shape[:2]
         n_rows = max(1, PREDICTION_NUMBERS // (m * n_train))
-        indices, shares = [], []
         for outputs, chunk, unseen in self._outputs(inputs, device):
             for start in range(0, len(chunk), n_rows):
                 rows = slice(start, start + n_rows)
-                new = None if unseen is None else unseen[rows]
-                log_shares = self.reader.log_shares(outputs[:, rows], chunk[rows], new)
-                largest = log_shares.sort(dim=1, descending=True, stable=True)
-                indices.append(largest.indices[:, :k])
-                shares.append(largest.values[:, :k].exp())
-        return torch.cat(indices).cpu().numpy(), torch.cat(shares).cpu().double().numpy()
+                yield outputs[:, rows], chunk[rows], None if unseen is None else unseen[rows]
 
     def comparable_columns(
         self, inputs: NDArray[np.floating[Any]]
@@ -232,7 +238,7 @@ class NeighbourReader:
         log_masses = self.kernel.log_masses(outputs, inputs, self.support)
         if self.novelty is not None:
             log_masses = log_masses + self.novelty.log(inputs)[:, None]
-        log_say = self._log_say(unseen)
+        log_say = self.log_say(unseen)
         return log_masses if log_say is None else log_masses + log_say[:, None]
 
     def answers(self, outputs: Tensor, inputs: Tensor, unseen: Tensor | None = None) -> Answers:
@@ -242,7 +248,7 @@ class NeighbourReader:
         answers = Answers(log_class_probabilities(log_masses, self.support.background, log_prior))
         if self.pool is not None:
             answers = self.pool.answers(answers, inputs, log_prior)
-        log_say = self._log_say(unseen)
+        log_say = self.log_say(unseen)
         return answers if log_say is None else heard(answers, log_say, log_prior)
 
     def log_shares(self, outputs: Tensor, inputs: Tensor, unseen: Tensor | None = None) -> Tensor:
@@ -254,10 +260,10 @@ class NeighbourReader:
         log_shares = log_mean(log_neighbour_shares(log_kernel, self.support.background, log_weights))
         if self.pool is not None:
             log_shares = self.pool.log_shares(log_shares, inputs)
-        log_say = self._log_say(unseen)
+        log_say = self.log_say(unseen)
         return log_shares if log_say is None else log_shares + log_say[:, None]
 
-    def _log_say(self, unseen: Tensor | None) -> Tensor | None:
+    def log_say(self, unseen: Tensor | None) -> Tensor | None:
         """With novelty, each value that was never seen takes half of the say, and of the evidence."""
         return None if unseen is None or self.novelty is None else -math.log(2) * unseen
 

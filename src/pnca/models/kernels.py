@@ -318,6 +318,13 @@ class PositiveKernel:
         features = self.summarise(support.embeddings, support.labels, support.weights, support.n_classes)
         return replace(support, features=features)
 
+    def recounted(self, support: Support) -> Support:
+        """The same places with the features of the examples summed up anew, by their labels and weights."""
+        assert support.features is not None
+        clouds, log_weights = self._clouds(support.embeddings, [slice(None)]), safe_log(support.weights)
+        places, labels = support.features.places, support.labels
+        return replace(support, features=summarise(clouds, labels, support.n_classes, log_weights, places))
+
     def summarise(self, embeddings: Tensor, labels: Tensor, weights: Tensor, n_classes: int) -> ClassFeatures:
         """Sum up the features of each class, of examples with these weights (n,)."""
         clouds, directions = self._clouds(embeddings, [slice(None)]), self.directions.to(weights)

@@ -30,7 +30,7 @@ class Pool:
         m, weights = len(logs), self.weights
         of_members = torch.cat([(weights[:1] / m).expand(m), weights[1:]])
         everybody = torch.cat([logs, torch.stack(of_experts)])
-        return pooled(everybody, of_members, log_prior, self._log_say(inputs))
+        return pooled(everybody, of_members, log_prior, self.log_say(inputs))
 
     def log_shares(self, of_neighbours: Tensor, inputs: Tensor) -> Tensor:
         """Log share (n, n_train) of each training example, from its share in the neighbours' answer."""
@@ -40,7 +40,7 @@ class Pool:
             of_expert = expert.log_shares(inputs)
             if of_expert is not None:
                 shares = torch.logaddexp(shares, of_expert.to(shares) + log_weight)
-        log_say = self._log_say(inputs)
+        log_say = self.log_say(inputs)
         return shares if log_say is None else shares + log_say[:, None]
 
     def at(self, rows: NDArray[np.intp]) -> Pool:
@@ -57,5 +57,6 @@ class Pool:
         """Numbers that one query takes beside those of the neighbours."""
         return max(expert.numbers_per_row for expert in self.experts.values())
 
-    def _log_say(self, inputs: Tensor) -> Tensor | None:
+    def log_say(self, inputs: Tensor) -> Tensor | None:
+        """Log of the say (n,) that is left for scaled inputs (n, ...); None: all of it, everywhere."""
         return None if self.say is None else self.say.log(inputs)

@@ -1,0 +1,198 @@
+"""A case as text, for a terminal."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pnca.record import is_missing
+
+if TYPE_CHECKING:
+    from pnca.explanations.case import Example, Explanation, Explanations, WhatIf
+
+#: Columns that are listed, cases that are printed, letters of a value.
+MOST_COLUMNS, MOST_CASES, MOST_LETTERS = 6, 3, 24
+#: Letters of the name of a column.
+_MOST_IN_NAMES = 40
+
+
+def case_text(case: Explanation) -> str:
+    """The case in about thirty lines."""
+    said = sentences(case)
+    blocks = [
+        heading(case),
+        *(["\n".join(f"  {sentence}" for sentence in said)] if said else []),
+        in_columns(*parts_table(case)),
+        in_columns(*examples_table(case)),
+    ]
+    if case.columns:
+        blocks.append(in_columns(*columns_table(case)))
+    blocks += [f"  {note}" for note in case.notes]
+    return "\n\n".join(blocks)
+
+
+def heading(case: Explanation) -> str:
+    """What the case is called."""
+    return f"Case {case.row}: predicted {short(case.label)}, probability {decimal(case.proba[case.best])}"
+
+
+def cases_text(cases: Explanations) -> str:
+    """The first cases, and how many there are."""
+    shown = [case_text(case) for case in cases[:MOST_CASES]]
+    if len(cases) > MOST_CASES:
+        shown.append(f"... and {len(cases) - MOST_CASES} more cases: print(explanations[{MOST_CASES}])")
+    return "\n\n\n".join(shown)
+
+
+def what_if_text(found: WhatIf) -> str:
+    """What the answers are with and without a change."""
+    lines = [f"What if: {found.change}"]
+    for before, after in zip(found.before, found.after, strict=True):
+        a, b = int(before.argmax()), int(after.argmax())
+        old, new = (short(found.classes.tolist()[place]) for place in (a, b))
+        lines.append(f"  {old} {decimal(before[a])} -> {new} {decimal(after[b])}")
+    from pnca.explanations.case import HELD_FIXED
+
+    return "\n".join([*lines, f"  {HELD_FIXED}"])
+
+
+def sentences(case: Explanation) -> list[str]:
+    """What is said in words: familiarity, agreement, distance from the principal subspace."""
+    found = []
+    if (usual := case.usual) is not None:
+        n_less = round(usual.familiarity * (usual.n_units + 1)) - 1
+        found.append(
+            f"Familiarity {decimal(usual.familiarity)}: {n_less or 'none'} of {usual.n_units} {usual.units} "
+            "had as little evidence out of fold."
+        )
+    agreement, name = case.agreement, short(case.label)
+    if agreement.n_members > 1:
+        low, high = decimal(agreement.low[case.best]), decimal(agreement.high[case.best])
+        n_same = agreement.same(case.best)
+        found.append(
+            f"Agreement: {n_same} of {agreement.n_members} particles name {name}, with probabilities of it "
+            f"from {low} to {high}."
+        )
+    if agreement.experts:
+        said = [f"{expert} {decimal(p[case.best])}" for expert, p in agreement.experts.items()]
+        found.append(f"Experts give {name}: {', '.join(said)}.")
+    if case.deviations is not None:
+        found.append(
+            f"Distance from the principal subspace: {case.deviations:+.1f} standard deviations from the "
+            "typical one; five in six training inputs are below +1."
+        )
+    if new := [short(column.name) for column in case.columns if column.is_new]:
+        found.append(f"Values that no training example had: {', '.join(new)}.")
+    return found
+
+
+def parts_table(case: Explanation) -> tuple[list[str], list[list[str]]]:
+    """What the probability of each class consists of: head and rows."""
+    rows = [[name, *map(decimal, part)] for name, part in case.parts.items()]
+    return ["carried by", *map(short, case.classes.tolist())], [*rows, ["sum", *map(decimal, case.proba)]]
+
+
+def examples_table(case: Explanation, most: int = MOST_COLUMNS) -> tuple[list[str], list[list[str]]]:
+    """The examples that carry most: head and rows, with the columns that matter most."""
+    has_values = any(isinstance(example.given, tuple) for example in case.examples)
+    picked = places_of(case)[:most] if has_values else []
+    head = ["training example", "label", "share", "distance", *(short(case.names[place]) for place in picked)]
+    rows = [
+        [
+            name_of(example),
+            short(example.label),
+            decimal(example.share),
+            "" if example.distance is None else f"{example.distance:.2f}",
+            *(short(example.given[place]) for place in picked),
+        ]
+        for example in case.examples
+    ]
+    own = ["this case", "", "", "", *(short(case.given[place]) for place in picked)]
+    return head, [*rows, own] if picked else rows
+
+
+def columns_table(case: Explanation, most: int = MOST_COLUMNS) -> tuple[list[str], list[list[str]]]:
+    """The most unusual columns: head and rows."""
+    head = ["column", "value", "typical", "range", "unlike the others", "unlike the examples"]
+    rows = [
+        [
+            short(column.name, _MOST_IN_NAMES),
+            short(column.value) + " (new)" * column.is_new,
+            short(column.typical),
+            "" if column.low is None else f"{short(column.low)} to {short(column.high)}",
+            part_text(column.residual, column.residual_share, is_signed=column.low is not None),
+            part_text(column.distance, column.distance_share),
+        ]
+        for column in case.columns[:most]
+    ]
+    known = [place for place, values in enumerate(zip(*rows, strict=True)) if any(values)]
+    return [head[place] for place in known], [[row[place] for place in known] for row in rows]
+
+
+def places_of(case: Explanation) -> list[int]:
+    """Places of its columns in the table, the most unusual first; then those of which nothing is said."""
+    places = {repr(name): place for place, name in enumerate(case.names)}
+    first = [places[repr(column.name)] for column in case.columns if repr(column.name) in places]
+    return first + [place for place in places.values() if place not in first]
+
+
+def name_of(example: Example) -> str:
+    """The id of an example, or its row."""
+    return short(example.id) if example.id is not None else f"row {example.row}"
+
+
+def part_text(deviations: float | None, share: float | None, *, is_signed: bool = False) -> str:
+    """Standard deviations, and the share in all columns: ``+2.1 sd (40 %)``."""
+    if deviations is None or share is None:
+        return ""
+    return f"{deviations:{'+' * is_signed}.1f} sd ({100 * share:.0f} %)"
+
+
+def short(value: Any, most: int = MOST_LETTERS) -> str:  # noqa: ANN401
+    """A value in few letters, on one line.
+
+    >>> short(0.123456), short("a" * 30), short(None)
+    ('0.1235', 'aaaaaaaaaaaaaaaaaaaaaaa…', 'missing')
+    """
+    if is_missing(value):
+        return "missing"
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, (float, np.floating)):
+        return f"{value:.4g}" if abs(value) < 1e15 or not np.isfinite(value) else f"{value:.3e}"
+    if isinstance(value, datetime.datetime):
+        value = value.date() if value.time() == datetime.time() and value.tzinfo is None else value
+    text = " ".join(str(value).split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def decimal(share: float) -> str:
+    """A probability with three digits; what is smaller is not called zero.
+
+    >>> decimal(0.25), decimal(0.0), decimal(1e-5), decimal(0.99999)
+    ('.250', '0', '<.001', '>.999')
+    """
+    if share <= 0:
+        return "0"
+    if share >= 1:
+        return "1"
+    if share < 0.0005:
+        return "<.001"
+    return f"{share:.3f}".removeprefix("0") if share < 0.9995 else ">.999"
+
+
+def in_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in columns as wide as they must be, the first to the left."""
+    lines = [head, *rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
+    shown = []
+    for line in lines:
+        first, *others = (
+            text.ljust(width) if place == 0 else text.rjust(width)
+            for place, (text, width) in enumerate(zip(line, widths, strict=True))
+        )
+        shown.append("  " + "  ".join([first, *others]).rstrip())
+    return "\n".join(shown)

@@ -1,0 +1,150 @@
+"""Explanations of the estimators: whose words they use, and what they say where something is not known."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import pnca
+from models import digits, make, noisy
+from pnca import record
+from pnca.exceptions import InvalidInputError
+from pnca.record import Record
+
+X, Y = noisy()
+IDS = [f"p{row}" for row in range(40)]
+
+
+@pytest.fixture(scope="module")
+def pooled():
+    return make("PNCA pooled", max_epochs=3).fit(X, Y, ids=IDS)
+
+
+def test_explain__names_examples_by_their_ids(pooled):
+    (case,) = pooled.explain(X[3:4])
+    rows, shares = pooled.neighbors(X[3:4], k=5)
+    assert [example.id for example in case.examples] == [IDS[row] for row in rows[0]]
+    np.testing.assert_array_equal([example.share for example in case.examples], shares[0])
+    for example in case.examples:
+        assert example.label == Y[example.row]
+        assert example.given == tuple(X[example.row].tolist())
+    assert case.label == pooled.predict(X[3:4])[0]
+
+
+def test_explain__of_a_training_example_has_it_at_no_distance(pooled):
+    (case,) = pooled.explain(X[3:4], k=40)
+    (own,) = (example for example in case.examples if example.row == 3)
+    assert own.distance == 0
+    centred = X - X.mean(axis=0)
+    for example in case.examples[:4]:
+        in_columns = (X[3] - X[example.row]) / centred.std(axis=0)
+        in_common = (X[3] - X[example.row]) / np.sqrt(np.square(centred).mean())
+        expected = [np.sqrt(np.square(part).mean()) for part in (in_columns, in_common)]
+        assert min(abs(example.distance - value) for value in expected) < 1e-5  # inputs are float32
+
+
+def test_explain__has_the_familiarity_and_the_evidence_of_the_model(pooled):
+    cases = pooled.explain(X[:4] + 1)
+    np.testing.assert_array_equal([case.usual.familiarity for case in cases], pooled.familiarity(X[:4] + 1))
+    np.testing.assert_array_equal([case.usual.evidence for case in cases], pooled.evidence(X[:4] + 1))
+
+
+def test_explain__finds_the_column_that_is_wrong(pooled):
+    wrong = X[:4].copy()
+    wrong[:, 1] += 30
+    for case in pooled.explain(wrong):
+        assert case.columns[0].name == 1
+        assert case.columns[0].distance_share > 0.9
+        assert case.deviations > 3.5
+        assert (case.columns[0].low, case.columns[0].high) == (X[:, 1].min(), X[:, 1].max())
+
+
+def test_explain__agreement_is_that_of_the_particles():
+    model = make("PNCA", max_epochs=3).fit(X, Y)
+    cases = model.explain(X[:6])
+    for case in cases:
+        assert case.agreement.n_members == 3
+        assert case.agreement.votes.sum() == 3
+        assert (case.agreement.low <= case.proba + 1e-9).all()
+        assert (case.agreement.high >= case.proba - 1e-9).all()
+
+
+def test_explain__of_images_shows_them_and_where_they_are_unusual():
+    images, y = digits()
+    model = make("PNCA", max_epochs=3, n_particles=4).fit(images, y)
+    query = images[:1].copy()
+    query[0, 0, 0] = 60
+    (case,) = model.explain(query, k=2)
+    np.testing.assert_array_equal(case.given, query[0])
+    np.testing.assert_array_equal(case.examples[0].given, images[case.examples[0].row])
+    for found in case.maps.values():
+        assert found.shape == (8, 8)
+        assert np.unravel_index(found.argmax(), found.shape) == (0, 0)
+    rows = make("NCA", max_epochs=2, image_shape=(8, 8)).fit(images.reshape(60, 64), y)
+    np.testing.assert_array_equal(rows.explain(query.reshape(1, 64))[0].given, query[0])
+
+
+def test_explain__of_inputs_without_columns_or_pixels_says_so():
+    from torch import nn
+
+    sequences = np.stack([X, X[::-1]], axis=1)[..., None, None]
+    model = make("NCA", max_epochs=2, module=lambda: nn.Sequential(nn.Flatten(), nn.Linear(6, 3)))
+    (case,) = model.fit(sequences, Y).explain(sequences[:1])
+    assert case.columns == ()
+    assert any("neither columns nor pixels" in note for note in case.notes)
+    assert "training example" in str(case)
+
+
+def test_explain__without_a_record_says_what_is_missing(pooled, tmp_path):
+    loaded = pnca.load(pnca.save(pooled, tmp_path / "a.pnca", store="predictive"))
+    (case,) = loaded.explain(X[3:4])
+    (full,) = pooled.explain(X[3:4])
+    assert [example.row for example in case.examples] == [example.row for example in full.examples]
+    assert {example.given for example in case.examples} == {None}
+    assert case.examples[0].distance == full.examples[0].distance  # predictions keep the inputs
+    assert "store='predictive'" in str(case)
+    np.testing.assert_array_equal(case.without([3]).after, full.without(["p3"]).after)
+    linear = make("PNCA positive", max_epochs=2).fit(X, Y)
+    assert linear.explain(X[:1])[0].examples[0].distance is not None
+    del linear.record_
+    (blind,) = linear.explain(X[:1])
+    assert blind.examples[0].distance is None
+    assert any("Distances are not shown" in note for note in blind.notes)
+
+
+def test_explain__of_a_record_without_inputs_says_why(monkeypatch):
+    monkeypatch.setattr(record, "MOST_BYTES", 10)
+    model = make("PNCA", max_epochs=2).fit(X, Y, ids=IDS)
+    assert isinstance(model.record_, Record)
+    (case,) = model.explain(X[:1])
+    assert case.examples[0].id is not None
+    assert any("were not kept" in note for note in case.notes)
+
+
+def test_explain__without_folds_has_no_familiarity():
+    (case,) = make("NCA", max_epochs=2).fit(X, Y).explain(X[:1])
+    assert case.usual is None
+    assert case.deviations is None
+    assert "Familiarity" not in str(case)
+
+
+def test_explain__counts_groups_where_there_are_some():
+    model = make("PNCA", max_epochs=2).fit(X, Y, groups=np.arange(40) // 4)
+    (case,) = model.explain(X[:1])
+    assert case.usual.n_units == 10
+    assert "of 10 groups of training examples" in str(case)
+
+
+@pytest.mark.parametrize("k", [0, 41, 2.5, "all"])
+def test_explain__of_no_number_of_examples_is_refused(pooled, k):
+    with pytest.raises(InvalidInputError, match="k must be a whole number from 1 to 40"):
+        pooled.explain(X, k=k)
+
+
+def test_explain__of_a_model_that_is_not_fitted_is_refused():
+    with pytest.raises(NotFittedError):
+        make("NCA").explain(X)
+
+
+def test_explain__after_loading_is_the_same(pooled, tmp_path):
+    loaded = pnca.load(pnca.save(pooled, tmp_path / "a.pnca"))
+    assert str(loaded.explain(X[:2])) == str(pooled.explain(X[:2]))
