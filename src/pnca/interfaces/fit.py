@@ -25,7 +25,6 @@ from pnca.interfaces.options import (
     Store,
     StoreName,
     Weights,
-    load_network,
     open_users_table,
     refuse_for_tables,
 )
@@ -115,6 +114,7 @@ def fit(
     130 if it was stopped. If it is not 0, nothing was written.
     """
     from pnca.files import check_target
+    from pnca.interfaces.networks import load_network
     from pnca.interfaces.saying import warnings_said
     from pnca.interfaces.stopping import stoppable
     from pnca.tables import Roles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,6 @@ from pnca.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from pnca.tables import TableFile
-    from pnca.vision import Backbone
 
 
 class StoreName(str, Enum):
@@ -95,20 +94,6 @@ def open_users_table(path: Path, sheet: str | None, encoding: str | None, separa
 
     delimiter = "\t" if separator == "tab" else separator
     return open_table(path, sheet=sheet, encoding=encoding, delimiter=delimiter)
-
-
-def load_network(
-    spec: str | None, weights: Path | None, scale: ScaleName | None, *, download: bool
-) -> Backbone | None:
-    """Load the backbone that a user names, if one is named."""
-    if spec is None:
-        if weights is not None or scale is not None or download:
-            raise InvalidInputError("--weights, --scale and --download are for a --backbone: name one.")
-        return None
-    from pnca.vision import load_backbone
-
-    pixels: Any = None if scale is None else scale.value
-    return load_backbone(spec, weights=weights, download=download, scale=pixels)
 
 
 def refuse_for_tables(**options: object) -> None:

@@ -27,7 +27,6 @@ from pnca.interfaces.options import (
 
 if TYPE_CHECKING:
     from pnca.tables import TableFile
-    from pnca.vision import Backbone
     from pnca.vision.folders import ImageFiles
     from pnca.workflows import PredictedFile
 
@@ -76,12 +75,13 @@ def predict(
     wrong command line, 130 if it was stopped. If it is not 0, nothing was written.
     """
     from pnca.files import check_target
+    from pnca.interfaces.networks import is_images, network_of
     from pnca.interfaces.saying import progress, warnings_said
     from pnca.interfaces.stopping import stoppable
 
     with stoppable(), warnings_said():
         check_target(out, overwrite=force)
-        table = None if _is_images(data) else open_users_table(data, sheet, encoding, separator)
+        table = None if is_images(data) else open_users_table(data, sheet, encoding, separator)
 
         import pnca
         from pnca.workflows import predict_table
@@ -95,20 +95,13 @@ def predict(
             options: dict[str, Any] = {"overwrite": force, "advance": advance}
             if table is None or path_column:
                 files = _files(fitted, data, table, path_column, folder)
-                network = _network(fitted, model, backbone, weights, download=download)
+                network = network_of(fitted, model, backbone, weights, download=download)
                 options |= {"backbone": network, "settings": settings, "skip_broken": skip_broken}
                 found = predict_images(fitted, files, out, **options)
             else:
                 refuse_for_tables(backbone=backbone, weights=weights, folder=folder)
                 found = predict_table(fitted, table, out, settings, id=id, **options)
     say_predicted(found, as_json=as_json)
-
-
-def _is_images(data: Path) -> bool:
-    """Whether this is a folder, or a single image."""
-    from pnca.vision.folders import SUFFIXES
-
-    return data.is_dir() or data.suffix.lower() in SUFFIXES
 
 
 def _files(
@@ -129,21 +122,6 @@ def _files(
         return image_files(data)
     name = column_of(path_column or "", table.names, table.path, "--path-column")
     return listed_files(folder or data.parent, read_table(data, texts=[name])[name])
-
-
-def _network(
-    model: Any,  # noqa: ANN401
-    path: Path,
-    backbone: str | None,
-    weights: Path | None,
-    *,
-    download: bool,
-) -> Backbone | None:
-    """The backbone of a model of features."""
-    from pnca.workflows.images import backbone_of, image_source_of
-
-    options = {"weights": weights, "download": download} if weights or download else {}
-    return backbone_of(image_source_of(model), backbone, path.parent, **options)
 
 
 def say_predicted(found: PredictedFile, *, as_json: bool) -> None:

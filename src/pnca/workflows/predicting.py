@@ -101,7 +101,7 @@ def predict_table(
     PredictedFile
     """
     source = source_of(model)
-    _check_columns(table, source)
+    check_columns(table, source)
     name_of_id = _id_column(table, source, id)
     group = source.group if source.group in table.names else None
     answers, seen = Answers(model, settings), _Seen(_known_values(model, source))
@@ -111,10 +111,10 @@ def predict_table(
         for raw in table.frames(numbers):
             for start in range(0, len(raw), _ROWS):
                 part = raw.iloc[start : start + _ROWS].reset_index(drop=True)
-                X = _inputs(part, table, source, row)
+                X = inputs_of(part, table, source, row)
                 seen.count(X)
                 groups = None if group is None else as_text(part[group]).fillna("").to_numpy(dtype=object)
-                said = answers.frame(_as_fitted(model, X), groups)
+                said = answers.frame(as_fitted(model, X), groups)
                 said.insert(0, *_ids(part, name_of_id, row, said))
                 writer.write(said)
                 row += len(part)
@@ -151,7 +151,7 @@ def _sort_of_kind(column: Any) -> str:  # noqa: ANN401
     return NUMBER if kinds <= {int, float} else TEXT
 
 
-def _check_columns(table: TableFile, source: TableSource) -> None:
+def check_columns(table: TableFile, source: TableSource) -> None:
     """Every column of the model that holds something is there."""
     needed = [name for name, sort in source.sorts.items() if sort != EMPTY]
     missing = [name for name in needed if name not in table.names]
@@ -172,13 +172,14 @@ def _id_column(table: TableFile, source: TableSource, given: str | None) -> str 
     return source.id if source.id in table.names else None
 
 
-def _inputs(part: pd.DataFrame, table: TableFile, source: TableSource, row: int) -> pd.DataFrame:
+def inputs_of(part: pd.DataFrame, table: TableFile, source: TableSource, row: int) -> pd.DataFrame:
+    """The columns of the model in some rows of a table, after ``row`` others; what was empty may be absent."""
     lacking = [name for name in source.sorts if name not in part.columns]
     whole = part.assign(**dict.fromkeys(lacking, np.nan)) if lacking else part
     return typed(whole, table, source.sorts, row=row, holes=source.holes)
 
 
-def _as_fitted(model: Any, X: pd.DataFrame) -> Any:  # noqa: ANN401
+def as_fitted(model: Any, X: pd.DataFrame) -> Any:  # noqa: ANN401
     """The table as the model takes it: a model of arrays knows no names."""
     return X if hasattr(model, "feature_names_in_") else X.to_numpy()
 
