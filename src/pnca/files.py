@@ -1,5 +1,6 @@
 """Files that are complete or absent, never half written."""
 
+import errno
 import json
 import os
 import stat
@@ -13,6 +14,10 @@ from pnca.exceptions import InvalidInputError, MissingDataError
 
 #: The file in a folder that a process locks while the folder is its own.
 LOCK = ".lock"
+#: Errors of the operating system that are about where a file is written.
+_OF_THE_PLACE = {
+    errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT,
+    errno.ENAMETOOLONG }  # fmt: skip
 
 
 def cache_folder() -> Path:
@@ -91,6 +96,76 @@ def open_to_read(path: str | Path, kind: str = "file") -> BinaryIO:
     raise InvalidInputError(f"The {kind} {path} cannot be opened ({reason}).")
 
 
+def check_target(path: str | Path, *, overwrite: bool = False) -> Path:
+    """Refuse a name under which no file can be written, or where one is that shall not be replaced.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file that is to be written; its folder must exist.
+    overwrite : bool
+        Whether a file that is there may be replaced.
+
+    Returns
+    -------
+    Path
+    """
+    if not isinstance(path, str | os.PathLike) or "\0" in str(path) or not str(path):
+        raise InvalidInputError(f"path must be the name of a file; got {path!r}.")
+    target = Path(path)
+    try:
+        is_there, is_folder = os.path.lexists(target), target.is_dir()
+        if not target.parent.is_dir():
+            raise InvalidInputError(f"There is no folder {target.parent}: make it, or name another one.")
+    except OSError as error:
+        raise InvalidInputError(
+            f"{target} cannot be written ({error.strerror}): name another file."
+        ) from error
+    if is_folder:
+        raise InvalidInputError(
+            f"{target} is a folder: name a file in it, such as {target.name or 'model'}.pnca."
+        )
+    if is_there and not overwrite:
+        raise InvalidInputError(
+            f"{target} exists: name another file, or pass overwrite=True (--force) to replace it."
+        )
+    if not os.access(target.parent, os.W_OK):
+        raise InvalidInputError(f"{target} cannot be written (the folder is read-only): name another folder.")
+    return target
+
+
+@contextmanager
+def replacing(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Give a temporary file beside a destination, and move it there when the block has ended without error.
+
+    Parameters
+    ----------
+    path : str or Path
+        The destination; its folder must exist.
+    overwrite : bool
+        Whether a file that is there, or comes there while the block runs, may be replaced.
+    """
+    target = check_target(path, overwrite=overwrite)
+    temporary = _beside(target)
+    try:
+        yield temporary
+        check_target(target, overwrite=overwrite)
+        temporary.replace(target)
+    except OSError as error:
+        if error.errno not in _OF_THE_PLACE:
+            raise
+        raise InvalidInputError(
+            f"{target} cannot be written ({error.strerror}): make room, or name another folder."
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _beside(target: Path) -> Path:
+    # Not from tempfile: its files are readable by their owner alone, and the move would keep that.
+    return target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+
+
 def write_atomically(path: str | Path, write: Callable[[Path], None]) -> Path:
     """Write a file beside its destination and move it there once it is complete.
 
@@ -102,8 +177,7 @@ def write_atomically(path: str | Path, write: Callable[[Path], None]) -> Path:
         ``write(temporary_path)`` writes the content. If it fails, an earlier file stays as it was.
     """
     target = Path(path)
-    # Not from tempfile: its files are readable by their owner alone, and the move would keep that.
-    temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+    temporary = _beside(target)
     try:
         write(temporary)
         temporary.replace(target)

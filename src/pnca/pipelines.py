@@ -30,7 +30,7 @@ def familiarity(model: Any, X: ArrayLike, *, by_class: bool = False) -> NDArray[
     -------
     ndarray of shape (n,) or (n, c)
     """
-    last, inputs = _last_step(model, X, "familiarity")
+    last, inputs = last_step(model, X, "familiarity")
     found: NDArray[np.float64] = last.familiarity(inputs, by_class=by_class)
     return found
 
@@ -51,7 +51,7 @@ def decide(model: Any, X: ArrayLike, **arguments: Any) -> Decisions:  # noqa: AN
     -------
     Decisions
     """
-    last, inputs = _last_step(model, X, "decide")
+    last, inputs = last_step(model, X, "decide")
     found: Decisions = last.decide(inputs, **arguments)
     return found
 
@@ -80,7 +80,7 @@ def predict_set(
     -------
     ndarray of bool, shape (n, c)
     """
-    last, inputs = _last_step(model, X, "predict_set")
+    last, inputs = last_step(model, X, "predict_set")
     found: NDArray[np.bool_] = last.predict_set(inputs, coverage=coverage, by_class=by_class)
     return found
 
@@ -101,7 +101,7 @@ def drift(model: Any, X: ArrayLike, *, groups: ArrayLike | None = None) -> Drift
     -------
     Drift
     """
-    last, inputs = _last_step(model, X, "drift")
+    last, inputs = last_step(model, X, "drift")
     found: Drift = last.drift(inputs, groups=groups)
     return found
 
@@ -133,7 +133,7 @@ def explain(
     -------
     Explanations
     """
-    last, inputs = _last_step(model, X, "explain")
+    last, inputs = last_step(model, X, "explain")
     found: Explanations = last.explain(inputs, k)
     return found if last is model else _as_given(found, model, X, record)
 
@@ -180,7 +180,7 @@ def audit(model: Any) -> Audit:  # noqa: ANN401
     -------
     Audit
     """
-    last, _ = _last_step(model, None, "audit")
+    last, _ = last_step(model, None, "audit")
     found: Audit = last.audit()
     return found
 
@@ -201,7 +201,7 @@ def suggest(model: Any, X_pool: ArrayLike, k: int = 10) -> Suggestions:  # noqa:
     -------
     Suggestions
     """
-    last, inputs = _last_step(model, X_pool, "suggest")
+    last, inputs = last_step(model, X_pool, "suggest")
     found: Suggestions = last.suggest(inputs, k)
     return found
 
@@ -221,19 +221,29 @@ def learning_curve(model: Any, **arguments: Any) -> LearningCurve:  # noqa: ANN4
     -------
     LearningCurve
     """
-    last, _ = _last_step(model, None, "learning_curve")
+    last, _ = last_step(model, None, "learning_curve")
     found: LearningCurve = last.learning_curve(**arguments)
     return found
 
 
-def _last_step(model: Any, X: Any, method: str) -> tuple[Any, Any]:  # noqa: ANN401
-    """The classifier at the end, and its inputs; without X none."""
+def last_step(model: Any, X: Any, method: str) -> tuple[Any, Any]:  # noqa: ANN401
+    """The classifier at the end, and its inputs; an error if it has no such method.
+
+    Parameters
+    ----------
+    model : PNCAClassifier, or Pipeline or search that ends in one
+        Fitted.
+    X : array-like or None
+        Inputs as the model takes them, if there are any.
+    method : str
+        What is asked of the classifier.
+    """
     from sklearn.exceptions import NotFittedError
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
     if hasattr(model, "best_estimator_"):
-        return _last_step(model.best_estimator_, X, method)
+        return last_step(model.best_estimator_, X, method)
     if hasattr(model, "param_grid") or hasattr(model, "param_distributions"):
         raise NotFittedError(
             f"This {type(model).__name__} has no best_estimator_: fit it first, with refit=True."
@@ -241,7 +251,7 @@ def _last_step(model: Any, X: Any, method: str) -> tuple[Any, Any]:  # noqa: ANN
     if isinstance(model, Pipeline):
         check_is_fitted(model)
         is_changed = X is not None and len(model) > 1
-        return _last_step(model[-1], model[:-1].transform(X) if is_changed else X, method)
+        return last_step(model[-1], model[:-1].transform(X) if is_changed else X, method)
     if isinstance(model, type) or not hasattr(model, method):
         name = model.__name__ if isinstance(model, type) else type(model).__name__
         raise InvalidInputError(

@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from pnca.calibration.conformal import (
     ROUNDING,
+    BoolArray,
     FloatArray,
     IntArray,
+    class_p_values,
     conformal_p_values,
     held_out_p_values,
+    prediction_sets,
     unit_weights,
 )
 from pnca.calibration.selective import Threshold, certified_threshold
@@ -187,6 +190,27 @@ def decide(
         min_familiarity,
         held_out.groups is not None,
     )
+
+
+def held_out_sets(
+    proba: FloatArray, held_out: HeldOut, coverage: float, *, by_class: bool = False
+) -> BoolArray:
+    """Sets of classes (n', c) that hold the true one for a share ``coverage`` of new inputs.
+
+    Parameters
+    ----------
+    proba : ndarray of shape (n', c)
+        What the model predicts for new inputs.
+    held_out : HeldOut
+        The same of training examples by models that did not see them.
+    coverage : float
+        Share of the sets that should hold the true class.
+    by_class : bool
+        Whether that shall hold for each class.
+    """
+    of_truth = held_out.proba[np.arange(len(held_out.labels)), held_out.labels]
+    p_values = class_p_values(of_truth, held_out.labels, proba, held_out.groups, by_class=by_class)
+    return prediction_sets(p_values, proba.argmax(axis=1), coverage)
 
 
 def _thresholds(

@@ -82,6 +82,31 @@ class Drift:
         return f"{text}. Moved: {shown}{more}"
 
 
+def batch_drift(
+    calibration: FloatArray,
+    evidence: FloatArray,
+    compared: tuple[FloatArray, FloatArray, Sequence[Any]] | str,
+    groups: IntArray | None = None,
+    new_groups: IntArray | None = None,
+) -> Drift:
+    """Compare a batch with the training examples: evidence, and columns where there are some.
+
+    Parameters
+    ----------
+    calibration, evidence : ndarray of shape (n,) and (n',)
+        Evidence of the training examples out of fold, and of the batch.
+    compared : tuple or str
+        Training inputs (n, q), those of the batch (n', q) and the column of each number; or why there are
+        none. groups, new_groups : ndarray of int, optional
+        Groups of either.
+    """
+    found = rank_test(calibration, evidence, groups, new_groups, TOLERANCE)
+    if isinstance(compared, str):
+        return Drift(found.p_value, found.share, len(evidence), note=compared)
+    columns = column_drift(*compared, groups, new_groups)
+    return Drift(found.p_value, found.share, len(evidence), columns)
+
+
 def rank_test(
     calibration: FloatArray,
     scores: FloatArray,

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from pnca.calibration.arguments import check_max_error, check_min_familiarity, check_priors, check_share
-from pnca.calibration.conformal import class_p_values, conformal_p_values, prediction_sets
-from pnca.calibration.decisions import Decisions, HeldOut, decide
-from pnca.calibration.drift import TOLERANCE, Drift, column_drift, rank_test
+from pnca.calibration.conformal import class_p_values, conformal_p_values
+from pnca.calibration.decisions import Decisions, HeldOut, decide, held_out_sets
+from pnca.calibration.drift import Drift, batch_drift
 from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import FloatArray
 from pnca.training.sampling import numbered_groups
@@ -147,9 +147,7 @@ class Decides:
         """
         share, held_out = check_share("coverage", coverage), self._held_out()
         proba = np.exp(self.fitted_.log_probabilities(self._check_inputs(X), self.device))
-        of_truth = held_out.proba[np.arange(len(held_out.labels)), held_out.labels]
-        p_values = class_p_values(of_truth, held_out.labels, proba, held_out.groups, by_class=by_class)
-        return prediction_sets(p_values, proba.argmax(axis=1), share)
+        return held_out_sets(proba, held_out, share, by_class=by_class)
 
     def drift(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> Drift:
         """Test whether a batch as a whole is less familiar than the training examples.
@@ -171,21 +169,21 @@ class Decides:
             raise InvalidInputError("drift is of a batch: X has one input, pass at least two.")
         new_groups = None if groups is None else numbered_groups(groups, len(inputs))
         evidence = self.fitted_.log_evidence(inputs, self.device)
-        found = rank_test(held_out.evidence, evidence, held_out.groups, new_groups, TOLERANCE)
         compared = self.fitted_.comparable_columns(inputs)
-        if isinstance(compared, str):
-            return Drift(found.p_value, found.share, len(inputs), note=compared)
-        columns = column_drift(*compared, held_out.groups, new_groups)
-        return Drift(found.p_value, found.share, len(inputs), columns)
+        return batch_drift(held_out.evidence, evidence, compared, held_out.groups, new_groups)
 
     def _held_out(self) -> HeldOut:
-        """What the fit says of its training examples out of fold."""
-        name = type(self).__name__
-        check_is_fitted(self)
-        if not hasattr(self, "oof_proba_"):
-            raise InvalidInputError(
-                f"This {name} knows nothing of its training examples out of fold, by which decisions are "
-                "made: it was fitted with n_folds=None, or Ctrl-C ended the fit. Fit it again with n_folds=5."
-            )
-        groups = getattr(self, "groups_", None)
-        return HeldOut(self.oof_proba_, self.oof_evidence_, self.support_labels_, groups)
+        return held_out_of(self)
+
+
+def held_out_of(model: Any) -> HeldOut:  # noqa: ANN401
+    """What a fit says of its training examples out of fold; an error if it says nothing."""
+    check_is_fitted(model)
+    if not hasattr(model, "oof_proba_"):
+        raise InvalidInputError(
+            f"This {type(model).__name__} knows nothing of its training examples out of fold, by which "
+            "decisions are made: it was fitted with n_folds=None, or Ctrl-C ended the fit. Fit it again "
+            "with n_folds=5."
+        )
+    groups = getattr(model, "groups_", None)
+    return HeldOut(model.oof_proba_, model.oof_evidence_, model.support_labels_, groups)

@@ -13,6 +13,7 @@ from pnca.evaluation.confidence import (
     count_vs_confidence,
     share_above,
 )
+from pnca.evaluation.intervals import share_interval
 from pnca.evaluation.ood import ood_aupr, ood_auroc, ood_fpr95
 from pnca.evaluation.paired import bootstrap_interval, paired_interval
 from pnca.evaluation.selective import augrc, aurc, coverage_at_risk, risk_at_coverage
@@ -37,5 +38,6 @@ __all__ = [
     "paired_interval",
     "risk_at_coverage",
     "share_above",
+    "share_interval",
     "summarise",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated
 
@@ -48,11 +49,17 @@ def make_app() -> typer.Typer:
 
 def _add(app: typer.Typer, entry: EntryPoint) -> None:
     try:
-        app.command(entry.name)(entry.load())
+        command = entry.load()
+        app.command(entry.name, help=_flowing(inspect.getdoc(command)))(command)
     except Exception as error:  # any: another package's fault must not take the other commands away
         owner = entry.dist.name if entry.dist else entry.value
         reason = f"{type(error).__name__}: {error}"
         typer.echo(f"pnca: the command {entry.name!r} of {owner} cannot be loaded ({reason}).", err=True)
+
+
+def _flowing(text: str | None) -> str | None:
+    """A docstring whose lines end where the terminal's do."""
+    return text and "\n\n".join(" ".join(part.split("\n")) for part in text.split("\n\n"))
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pnca.exceptions import InvalidInputError, MissingDataError
-from pnca.files import write_bytes
+from pnca.files import check_target, write_bytes
 from pnca.persistence.container import Content, packed, refuse, unpacked
 from pnca.persistence.encoding import MalformedError
 from pnca.persistence.layouts import Store
@@ -58,7 +58,7 @@ def save(model: BaseEstimator, path: str | Path, *, overwrite: bool = False, sto
     """
     if store not in ("full", "predictive"):
         raise InvalidInputError(f"store must be 'full' or 'predictive'; got {store!r}.")
-    target = target_of(path, overwrite)
+    target = check_target(path, overwrite=overwrite)
     pieces = packed(content_of(model, has_record=store == "full"))
     try:
         return write_bytes(target, *pieces)
@@ -171,21 +171,3 @@ def _as_path(path: Any) -> Path:  # noqa: ANN401
     if not isinstance(path, str | os.PathLike) or "\0" in str(path) or not str(path):
         raise InvalidInputError(f"path must be the name of a file; got {path!r}.")
     return Path(path)
-
-
-def target_of(path: Any, overwrite: bool) -> Path:  # noqa: ANN401
-    """Where to write; an error where that cannot be."""
-    target = _as_path(path)
-    try:
-        is_there, is_folder = os.path.lexists(target), target.is_dir()
-        if not target.parent.is_dir():
-            raise InvalidInputError(f"There is no folder {target.parent}: make it, or name another one.")
-    except OSError as error:
-        raise InvalidInputError(
-            f"{target} cannot be written ({error.strerror}): name another file."
-        ) from error
-    if is_folder:
-        raise InvalidInputError(f"{target} is a folder: name a file in it, such as model.pnca.")
-    if is_there and not overwrite:
-        raise InvalidInputError(f"{target} exists: name another file, or pass overwrite=True to replace it.")
-    return target

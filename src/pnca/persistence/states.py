@@ -40,6 +40,8 @@ from pnca.persistence.layouts import (
     Value,
 )
 from pnca.persistence.modules import Module
+from pnca.sources import ImageSource, TableSource
+from pnca.tables.values import SORTS
 
 _WHOLE, _SINGLE, _DOUBLE = torch.int64, torch.float32, torch.float64
 _FLAG, _NUMBER, _POSITIVE = Value(bool), Value(float), Value(float, is_positive=True)
@@ -233,6 +235,32 @@ FITTED = Part(
         ),
     }
 )
+_SOURCES: Classes = {
+    "TableSource": (
+        TableSource,
+        {
+            "target": Plain((str,)),
+            "sorts": Named(Value(str, choices=SORTS)),
+            "id": Maybe(Plain((str,))),
+            "group": Maybe(Plain((str,))),
+            "holes": Several(Plain((str,))),
+        },
+    ),
+    "ImageSource": (
+        ImageSource,
+        {
+            "shape": Several(_COUNT),
+            "is_resized": _FLAG,
+            "mode": Value(str, choices=("crop", "squash")),
+            "size": Value(int, 0, 2**16),
+            "resize": Value(int, 0, 2**16),
+            "is_equalised": _FLAG,
+            "interpolation": Value(str, choices=("nearest", "bilinear", "bicubic", "lanczos")),
+            "scale": Value(str, choices=("", "0-255", "0-1", "imagenet")),
+            **dict.fromkeys(("backbone", "key", "target", "path", "group"), Plain((str,))),
+        },
+    ),
+}
 #: What estimators have beside ``fitted_`` and what is read from it; none of it decides a prediction.
 ATTRIBUTES: Mapping[str, Kind] = {
     "n_samples_fit_": Sized(_COUNT, {"n": int}),
@@ -251,6 +279,7 @@ ATTRIBUTES: Mapping[str, Kind] = {
     "folds_": Array(_WHOLE, "n", 0, is_numpy=True),
     "_sklearn_output_config": Named(Plain((str,))),
     "_metadata_request": Named(Named(Plain((bool, str, type(None))))),
+    "source_": Part(_SOURCES),
 }
 #: Those that every fitted estimator has.
 ALWAYS = {"n_samples_fit_", "n_features_in_", "class_weight_", "history_", "was_interrupted_", "n_iter_"}

@@ -7,7 +7,7 @@ the features of a pretrained one.
 from pnca.vision.backbones import load_backbone
 from pnca.vision.base import Backbone
 from pnca.vision.features import image_features
-from pnca.vision.images import EQUALISED_CROP, IMAGENET_CROP, Preprocessing, read_image
+from pnca.vision.images import EQUALISED_CROP, IMAGENET_CROP, Preprocessing, read_image, read_pixels
 
 __all__ = [
     "EQUALISED_CROP",
@@ -17,4 +17,5 @@ __all__ = [
     "image_features",
     "load_backbone",
     "read_image",
+    "read_pixels",
 ]

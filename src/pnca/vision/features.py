@@ -32,7 +32,7 @@ def image_features(
     Parameters
     ----------
     paths : sequence of n str or Path
-        Image files in any format that Pillow reads.
+        Image files in any format that :func:`read_image` reads.
     backbone : Backbone
         The frozen network, from :func:`load_backbone`.
     preprocessing : Preprocessing or None, default=None

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pnca.exceptions import CorruptDataError, InvalidInputError, MissingExtraError
 from pnca.files import open_to_read
+from pnca.vision.dicom import dicom_pixels, is_dicom
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -106,7 +107,7 @@ def read_image(path: str | Path, preprocessing: Preprocessing = IMAGENET_CROP) -
     Parameters
     ----------
     path : str or Path
-        The file, in any format that Pillow reads.
+        The file, in any format that Pillow reads, or DICOM (``pip install 'pnca[dicom]'``).
     preprocessing : Preprocessing, default=IMAGENET_CROP
         How it becomes a square.
 
@@ -124,6 +125,37 @@ def read_image(path: str | Path, preprocessing: Preprocessing = IMAGENET_CROP) -
     (224, 224, 3)
     """
     return prepare_image(read_bytes(path), preprocessing, path=path)
+
+
+def read_pixels(path: str | Path, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+    """Read an image file as it is, or brought to a size, whatever its proportions.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, as :func:`read_image` takes it.
+    size : (int, int) or None, default=None
+        Height and width.
+
+    Returns
+    -------
+    ndarray of shape (h, w) or (h, w, 3), uint8
+        Grey, or red, green and blue.
+
+    Examples
+    --------
+    >>> from PIL import Image
+    >>> path = getfixture("tmp_path") / "grey.png"
+    >>> Image.new("L", (9, 5), 7).save(path)
+    >>> read_pixels(path).shape, read_pixels(path, (4, 4)).shape
+    ((5, 9), (4, 4))
+    """
+    from PIL import Image
+
+    image = _decode(read_bytes(path), path)
+    if size is not None and image.size != (size[1], size[0]):
+        image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+    return np.array(image)
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -152,6 +184,10 @@ def _decode(content: bytes, path: str | Path) -> Image.Image:
         raise MissingExtraError("PIL", "vision") from error
     if not content:
         raise CorruptDataError(f"The image {path} is empty (0 bytes).")
+    if is_dicom(content):
+        pixels = dicom_pixels(content, path)
+        is_ready = pixels.dtype == np.uint8 and pixels.ndim == 3
+        return Image.fromarray(pixels if is_ready else _stretch(pixels, path))
     try:
         with Image.open(io.BytesIO(content)) as image:
             # Pillow itself refuses twice its limit, and up to that only warns.

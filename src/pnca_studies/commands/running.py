@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from pnca.interfaces.stopping import exit_code, terminable
 from pnca_studies.commands.remembering import Given, how_to_continue, remembered
 
 if TYPE_CHECKING:
@@ -19,10 +15,6 @@ if TYPE_CHECKING:
     from pnca_studies.experiments.grid import Engine
     from pnca_studies.experiments.store import RunFolder
     from pnca_studies.experiments.study import Study
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a run as Ctrl-C does."""
 
 
 def run_and_show(
@@ -55,8 +47,7 @@ def run_and_show(
             )
     except KeyboardInterrupt as error:
         say(console, f"\nStopped. {kept}")
-        number = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
-        raise typer.Exit(128 + number) from None
+        raise typer.Exit(exit_code(error)) from None
     except WorkersLostError:
         say(console, f"\n{kept}")
         raise
@@ -68,23 +59,6 @@ def run_and_show(
     if len(failed) == len(study.cells):
         raise typer.Exit(1)
     return len(failed)
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """Raise :class:`Terminated` at SIGTERM while the block runs."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Terminated
-
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
-        yield
-        return
-    former = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former)
 
 
 def say_what_is_missing(console: Console, folder: RunFolder) -> None:

@@ -13,11 +13,10 @@ from sklearn.pipeline import Pipeline
 from pnca.calibration.conformal import unit_weights
 from pnca.estimators.base import ParticleClassifier
 from pnca.exceptions import InvalidInputError
-from pnca.files import write_bytes
+from pnca.files import check_target, write_bytes
 from pnca.models.fitted import Fitted, NeighbourReader
 from pnca.networks import MLP
 from pnca.persistence.classifiers import CLASSIFIERS
-from pnca.persistence.model_file import target_of
 from pnca.persistence.onnx import trial
 from pnca.persistence.onnx.graph import OPSETS, Graph, Term, as_array
 from pnca.persistence.onnx.inputs import OUTPUTS, Entry, embeddings, entries, scaled_inputs
@@ -73,7 +72,7 @@ def export_onnx(
     ...     pnca.export_onnx(model, folder + "/iris.onnx").name
     'iris.onnx'
     """
-    target = target_of(path, overwrite)
+    target = check_target(path, overwrite=overwrite)
     for name in ("onnx", "onnxruntime"):
         require(name)
     last = model.steps[-1][1] if type(model) is Pipeline else model

@@ -1,0 +1,103 @@
+"""Memory and time of ``pnca predict`` on a large table, against the same from arrays with pandas.
+
+    python benchmarks/predicting_files.py --rows 100000 --columns 50
+
+Each run is a fresh process. Rows come in parts, so memory must not grow with them; reading, checking and
+writing parts must cost little beside the predictions. The result goes to ``results/predicting_files.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+N_TRAIN, FEW = 500, 10_000
+
+
+def make_files(folder: Path, n_rows: int, n_columns: int) -> None:
+    """A model of 500 rows, and tables of few and many rows."""
+    import pandas as pd
+
+    import pnca
+
+    rng = np.random.default_rng(0)
+    names = [f"x{i}" for i in range(n_columns)]
+    X, noise = rng.normal(size=(N_TRAIN, n_columns)), rng.normal(size=N_TRAIN)
+    y = np.where(X[:, :5].sum(axis=1) + noise > 0, "ill", "well")
+    model = pnca.PNCAClassifier(random_state=0).fit(pd.DataFrame(X, columns=names), y)
+    pnca.save(model, folder / "model.pnca")
+    for n in {FEW, n_rows}:
+        rows = pd.DataFrame(rng.normal(size=(n, n_columns)), columns=names)
+        rows.insert(0, "sample", [f"S{i}" for i in range(n)])
+        rows.to_csv(folder / f"{n}.csv", index=False)
+
+
+def by_arrays(folder: str, n: str) -> None:
+    """The same outputs by pandas and the methods of the model."""
+    import pandas as pd
+
+    import pnca
+
+    model = pnca.load(f"{folder}/model.pnca")
+    rows = pd.read_csv(f"{folder}/{n}.csv")
+    X = rows[model.feature_names_in_]
+    said = model.decide(X).to_frame()
+    said.insert(0, "sample", rows["sample"])
+    classes = model.classes_.astype(object)
+    said["set"] = ["; ".join(classes[row]) for row in model.predict_set(X)]
+    for c, proba in zip(classes, model.predict_proba(X).T, strict=True):
+        said[f"probability_{c}"] = proba
+    places, shares = model.neighbors(X, k=3)
+    said["examples"] = ["; ".join(map(str, row)) for row in places]
+    said["shares"] = ["; ".join(f"{share:.3f}" for share in row) for row in shares]
+    said.to_csv(f"{folder}/arrays.csv", index=False)
+
+
+def measured(command: list[str], folder: Path) -> dict[str, float]:
+    """Seconds and peak memory in MB of a process."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    start = time.perf_counter()
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(command)} failed")
+    process.returncode = 0
+    cpu = usage.ru_utime + usage.ru_stime
+    return {"seconds": time.perf_counter() - start, "cpu_seconds": cpu, "peak_mb": usage.ru_maxrss / 1024}
+
+
+def main() -> None:
+    """Measure and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--columns", type=int, default=50)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        make_files(folder, given.rows, given.columns)
+        found = {}
+        for n in (FEW, given.rows):
+            files = ["model.pnca", f"{n}.csv", "-o", "p.csv", "--force"]
+            found[f"command, {n} rows"] = measured([sys.executable, "-m", "pnca", "predict", *files], folder)
+            own = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
+            own += f"from predicting_files import by_arrays; by_arrays('.', {str(n)!r})"
+            found[f"arrays, {n} rows"] = measured([sys.executable, "-c", own], folder)
+    many, few = found[f"command, {given.rows} rows"], found[f"command, {FEW} rows"]
+    found["growth_mb"] = many["peak_mb"] - few["peak_mb"]
+    found["ratio"] = many["cpu_seconds"] / found[f"arrays, {given.rows} rows"]["cpu_seconds"]
+    found |= {"rows": given.rows, "columns": given.columns, "training_rows": N_TRAIN}
+    text = json.dumps(found, indent=2)
+    (Path(__file__).parent / "results" / "predicting_files.json").write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

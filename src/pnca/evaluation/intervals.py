@@ -1,0 +1,60 @@
+"""Intervals for a share of right answers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from pnca.evaluation._validation import check_fraction
+
+
+def share_interval(
+    correct: ArrayLike, groups: ArrayLike | None = None, level: float = 0.95
+) -> tuple[float, float, float]:
+    r"""Share of right answers, and the ends of its interval (Wilson's score).
+
+    .. math:: \frac{\hat p + \frac{z^2}{2n} \pm z \sqrt{\frac{\hat p (1 - \hat p)}{n} + \frac{z^2}{4 n^2}}}
+              {1 + \frac{z^2}{n}}
+
+    With groups n is the number of independent answers that would vary as much as these,
+    :math:`\hat p (1 - \hat p) / v` with :math:`v = \frac{G}{G - 1} n^{-2} \sum_g \big( \sum_{i \in g} (c_i -
+    \hat p) \big)^2`, at most the number of answers, and the number of groups G where they do not vary.
+
+    Parameters
+    ----------
+    correct : array-like of bool, shape (n,)
+        Whether each answer :math:`c_i` is right.
+    groups : array-like of shape (n,), optional
+        Equal for answers that are not independent.
+    level : float, default=0.95
+        Confidence level, in (0, 1).
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in share_interval([True] * 95 + [False] * 5)]
+    [0.95, 0.888, 0.978]
+    """
+    right = np.asarray(correct, dtype=np.float64)
+    level = check_fraction("level", level, zero_allowed=False)
+    if not len(right):
+        return math.nan, math.nan, math.nan
+    share = float(right.mean())
+    n = len(right) if groups is None else _independent(right - share, np.asarray(groups), share)
+    z = float(stats.norm.ppf((1 + level) / 2))
+    middle = share + z**2 / (2 * n)
+    half = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    low, high = (middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n)
+    return share, max(0.0, low), min(1.0, high)
+
+
+def _independent(deviations: np.ndarray, groups: np.ndarray, share: float) -> float:
+    """Independent answers that would vary as much."""
+    names, number = np.unique(groups, return_inverse=True)
+    sums, n_groups, n = np.bincount(number, weights=deviations), len(names), len(deviations)
+    if n_groups < 2:
+        return 1.0
+    variance = n_groups / (n_groups - 1) * float((sums**2).sum()) / n**2
+    return float(n_groups if variance <= 0 else np.clip(share * (1 - share) / variance, 1, n))

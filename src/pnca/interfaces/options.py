@@ -1,0 +1,105 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pnca.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from pnca.tables import TableFile
+
+
+class StoreName(str, Enum):
+    """What a model file holds of the training examples."""
+
+    full = "full"
+    predictive = "predictive"
+
+
+Model = Annotated[Path, typer.Argument(help="A model file of pnca fit or pnca.save.", show_default=False)]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Store = Annotated[
+    StoreName,
+    typer.Option(help="Keep the training table in the model file, for explanations, or only what predicts."),
+]
+Sheet = Annotated[str | None, typer.Option(help="Sheet of an Excel file that has several.")]
+Encoding = Annotated[
+    str | None, typer.Option(help="Of a text file, such as utf-8, cp1252, utf-16.", show_default="found out")
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(help="Between columns of a text file; 'tab' for a tab.", show_default="found out"),
+]
+Id = Annotated[str | None, typer.Option(help="Column that names each row; no input.", show_default=False)]
+
+
+IMAGES = "Images"
+PathColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of a table that names image files.", show_default=False, rich_help_panel=IMAGES
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder to which these are relative.", show_default="that of the table", rich_help_panel=IMAGES
+    ),
+]
+BackboneName = Annotated[
+    str | None,
+    typer.Option(
+        help="Pretrained network whose features are inputs: FEATURES.onnx or timm:NAME.",
+        show_default=False,
+        rich_help_panel=IMAGES,
+    ),
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(
+        help="A .safetensors file for a timm backbone.",
+        show_default="those on this machine",
+        rich_help_panel=IMAGES,
+    ),
+]
+Download = Annotated[
+    bool,
+    typer.Option(
+        "--download", help="Fetch weights of a timm backbone that are missing.", rich_help_panel=IMAGES
+    ),
+]
+SkipBroken = Annotated[
+    bool,
+    typer.Option("--skip-broken", help="Go on without images that cannot be read.", rich_help_panel=IMAGES),
+]
+
+
+class ScaleName(str, Enum):
+    """Pixel values of an ONNX network."""
+
+    bytes = "0-255"
+    unit = "0-1"
+    imagenet = "imagenet"
+
+
+def open_users_table(path: Path, sheet: str | None, encoding: str | None, separator: str | None) -> TableFile:
+    """Open the table that a user names."""
+    from pnca.tables import open_table
+
+    delimiter = "\t" if separator == "tab" else separator
+    return open_table(path, sheet=sheet, encoding=encoding, delimiter=delimiter)
+
+
+def refuse_for_tables(**options: object) -> None:
+    """Refuse options of images where the inputs are columns."""
+    if given := [f"--{name.replace('_', '-')}" for name, value in options.items() if value]:
+        raise InvalidInputError(
+            f"{' and '.join(given)} is for images: name the column of their files, --path-column, or a "
+            "folder."
+        )

@@ -1,0 +1,152 @@
+"""``pnca predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pnca.interfaces.options import (
+    BackboneName,
+    Download,
+    Encoding,
+    Folder,
+    Force,
+    Id,
+    Json,
+    Model,
+    PathColumn,
+    Separator,
+    Sheet,
+    SkipBroken,
+    Weights,
+    open_users_table,
+    refuse_for_tables,
+)
+
+if TYPE_CHECKING:
+    from pnca.tables import TableFile
+    from pnca.vision.folders import ImageFiles
+    from pnca.workflows import PredictedFile
+
+
+def predict(
+    model: Model,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="A table with the columns of the fit, or a folder of images.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The predictions: .csv, .tsv or .parquet.", show_default=False)
+    ],
+    max_error: Annotated[float, typer.Option(help="Share of the answers that may be wrong.")] = 0.05,
+    confidence: Annotated[float, typer.Option(help="Probability with which that shall hold.")] = 0.9,
+    coverage: Annotated[float, typer.Option(help="Share of the sets that shall hold the class.")] = 0.9,
+    examples: Annotated[
+        int, typer.Option(min=0, help="Training examples that are named with each prediction.")
+    ] = 3,
+    id: Id = None,
+    sheet: Sheet = None,
+    encoding: Encoding = None,
+    separator: Separator = None,
+    path_column: PathColumn = None,
+    folder: Folder = None,
+    backbone: BackboneName = None,
+    weights: Weights = None,
+    download: Download = False,
+    skip_broken: SkipBroken = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Predict a table or images: for each an answer, or none and the reason, and what it rests on.
+
+    Example: pnca predict model.pnca new.csv -o predictions.csv --max-error 0.05
+
+    Example: pnca predict model.pnca newimages/ -o predictions.csv
+
+    Columns are found by their names. Rows are read and written in parts, so that memory does not grow with
+    their number. Whether they drifted as a whole is judged by at most 2,000 of them. A model of images
+    looks for its backbone here and beside the model file, and takes no other one.
+
+    Exit status: 0 if the predictions are written, 1 if the data, the model or a setting is refused, 2 for a
+    wrong command line, 130 if it was stopped. If it is not 0, nothing was written.
+    """
+    from pnca.files import check_target
+    from pnca.interfaces.networks import is_images, network_of
+    from pnca.interfaces.saying import progress, warnings_said
+    from pnca.interfaces.stopping import stoppable
+
+    with stoppable(), warnings_said():
+        check_target(out, overwrite=force)
+        table = None if is_images(data) else open_users_table(data, sheet, encoding, separator)
+
+        import pnca
+        from pnca.workflows import predict_table
+        from pnca.workflows.answers import Settings
+        from pnca.workflows.images import predict_images
+
+        fitted = pnca.load(model)
+        shares = {"max_error": max_error, "confidence": confidence, "coverage": coverage}
+        settings = Settings(**shares, n_examples=examples)
+        with progress("predicting", "done") as advance:
+            options: dict[str, Any] = {"overwrite": force, "advance": advance}
+            if table is None or path_column:
+                files = _files(fitted, data, table, path_column, folder)
+                network = network_of(fitted, model, backbone, weights, download=download)
+                options |= {"backbone": network, "settings": settings, "skip_broken": skip_broken}
+                found = predict_images(fitted, files, out, **options)
+            else:
+                refuse_for_tables(backbone=backbone, weights=weights, folder=folder)
+                found = predict_table(fitted, table, out, settings, id=id, **options)
+    say_predicted(found, as_json=as_json)
+
+
+def _files(
+    model: Any,  # noqa: ANN401
+    data: Path,
+    table: TableFile | None,
+    path_column: str | None,
+    folder: Path | None,
+) -> ImageFiles:
+    """The images of a folder, or those that a table names."""
+    from pnca.tables.files import read_table
+    from pnca.tables.names import column_of
+    from pnca.vision.folders import image_files, listed_files
+    from pnca.workflows.images import image_source_of
+
+    image_source_of(model)
+    if table is None:
+        return image_files(data)
+    name = column_of(path_column or "", table.names, table.path, "--path-column")
+    return listed_files(folder or data.parent, read_table(data, texts=[name])[name])
+
+
+def say_predicted(found: PredictedFile, *, as_json: bool) -> None:
+    """Print how many were answered, and warn of what should be looked at."""
+    from pnca.interfaces.saying import say_json, warn
+    from pnca.workflows.predicting import drift_note
+
+    drifted = drift_note(found.drift, found.n)
+    for note in (*found.notes, *([drifted] if drifted else [])):
+        warn(note)
+    if as_json:
+        say_json(_as_dict(found))
+        return
+    counts = ", ".join(f"{n} {reason}" for reason, n in found.counts.items())
+    typer.echo(f"{found.n} inputs: {counts}. Written to {found.path}.")
+
+
+def _as_dict(found: PredictedFile) -> dict[str, Any]:
+    drift = found.drift
+    return {
+        "file": str(found.path),
+        "n": found.n,
+        "reasons": dict(found.counts),
+        "drift": None
+        if drift is None
+        else {"p_value": drift.p_value, "share": drift.share, "n": drift.n, "summary": drift.summary()},
+        "notes": list(found.notes),
+    }

@@ -1,0 +1,61 @@
+"""Pixels of DICOM files. Nothing else of a file is kept or shown: it names a patient."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pnca.exceptions import CorruptDataError, InvalidInputError, MissingExtraError
+
+#: Where a DICOM file says that it is one.
+_PREAMBLE, _MAGIC = 128, b"DICM"
+
+
+def is_dicom(content: bytes) -> bool:
+    """Whether the bytes of a file begin as DICOM says."""
+    return content[_PREAMBLE : _PREAMBLE + len(_MAGIC)] == _MAGIC
+
+
+def dicom_pixels(content: bytes, path: str | Path) -> NDArray[Any]:
+    """Grey values (h, w), larger where lighter, or colours (h, w, 3) of the first frame of a DICOM file.
+
+    Stored values are brought to the units of the device, if the file says how. A window of contrast is not
+    applied: it was chosen for an eye.
+    """
+    try:
+        import pydicom
+        from pydicom.pixels.processing import apply_color_lut, apply_rescale
+        from pydicom.pixels.utils import pixel_array
+    except ImportError as error:
+        raise MissingExtraError("pydicom", "dicom") from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what they say of other elements may name a patient
+            found = pydicom.dcmread(io.BytesIO(content))
+            kind = str(found.PhotometricInterpretation)
+            pixels = pixel_array(found, index=0)  # colours become red, green and blue
+            if kind == "PALETTE COLOR":
+                pixels = apply_color_lut(pixels, found)
+            elif pixels.ndim == 2:
+                pixels = apply_rescale(pixels, found)
+    except MemoryError:
+        raise
+    except Exception as error:  # of whatever their parsing runs into; its text may quote elements of the file
+        if type(error).__name__ in ("RuntimeError", "NotImplementedError"):
+            raise InvalidInputError(
+                f"The DICOM image {path} is compressed in a way that cannot be read here: decompress it, "
+                "or install a decoder for pydicom."
+            ) from None
+        raise CorruptDataError(
+            f"The DICOM image {path} cannot be read ({type(error).__name__}): it is truncated, or holds "
+            "no pixels."
+        ) from None
+    if pixels.ndim not in (2, 3):
+        shape = pixels.shape
+        raise InvalidInputError(f"The DICOM image {path} has pixels of shape {shape}, which are no image.")
+    return np.asarray(-pixels.astype(np.float64) if kind == "MONOCHROME1" else pixels)

@@ -1,0 +1,150 @@
+"""Everything that is said of new inputs at once, batch after batch, and whether they drifted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pnca.calibration.arguments import check_max_error, check_min_familiarity, check_share
+from pnca.calibration.decisions import Decisions, decide, held_out_sets
+from pnca.calibration.drift import Drift, batch_drift
+from pnca.estimators.checks import check_inputs
+from pnca.estimators.decisions import held_out_of
+from pnca.exceptions import InvalidInputError
+from pnca.pipelines import last_step
+from pnca.tables.extras import require
+from pnca.training.sampling import numbered_groups
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Inputs of which drift is judged, drawn from all, and the numbers that they may hold.
+SAMPLE_ROWS, _SAMPLE_NUMBERS = 2000, 2**22
+_BETWEEN = "; "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is asked of a model; see :meth:`pnca.PNCAClassifier.decide` and ``predict_set``."""
+
+    max_error: float = 0.05
+    confidence: float = 0.9
+    coverage: float = 0.9
+    n_examples: int = 3  # training examples that are named with each prediction
+
+
+class Answers:
+    """Says everything of batches of inputs, and keeps a sample of them to see drift in the end."""
+
+    def __init__(self, model: Any, settings: Settings | None = None) -> None:  # noqa: ANN401
+        self.settings = settings or Settings()
+        self.model = model
+        self.last, _ = last_step(model, None, "decide") if not hasattr(model, "steps") else (model[-1], None)
+        self.held_out = held_out_of(self.last)
+        classes = self.last.classes_
+        self.max_error = check_max_error(self.settings.max_error, classes)
+        check_share("confidence", self.settings.confidence)
+        check_share("coverage", self.settings.coverage)
+        self.min_familiarity = check_min_familiarity(None, self.held_out.n_units)
+        if not 0 <= self.settings.n_examples <= self.last.n_samples_fit_:
+            raise InvalidInputError(
+                f"The model has {self.last.n_samples_fit_} training examples; {self.settings.n_examples} "
+                "cannot be named with each prediction."
+            )
+        self.n = 0
+        self.counts: dict[str, int] = {}
+        self._sample = _Sample()
+        self._names = names_of_examples(self.last)
+
+    def frame(self, X: Any, groups: NDArray[Any] | None = None) -> pd.DataFrame:  # noqa: ANN401
+        """Table of what is said of inputs X (n, ...): answer, reason, set, probabilities, examples."""
+        last, given = last_step(self.model, X, "decide")
+        inputs = check_inputs(last, last.fitted_, given)
+        fitted, device = last.fitted_, last.device
+        proba = np.exp(fitted.log_probabilities(inputs, device))
+        evidence = fitted.log_evidence(inputs, device)
+        decisions = decide(
+            proba,
+            evidence,
+            self.held_out,
+            last.classes_,
+            max_error=self.max_error,
+            confidence=self.settings.confidence,
+            min_familiarity=self.min_familiarity,
+        )
+        self.n += len(decisions)
+        for reason, count in zip(*np.unique(decisions.reason, return_counts=True), strict=True):
+            self.counts[str(reason)] = self.counts.get(str(reason), 0) + int(count)
+        self._sample.add(inputs, evidence, groups)
+        columns = self._columns(decisions, proba)
+        if self.settings.n_examples:
+            indices, shares = fitted.neighbours(inputs, device, self.settings.n_examples)
+            columns["examples"] = [_BETWEEN.join(row) for row in self._names[indices]]
+            columns["shares"] = [_BETWEEN.join(f"{share:.3f}" for share in row) for row in shares]
+        return require("pandas").DataFrame(columns)
+
+    def drift(self) -> Drift | None:
+        """Whether the inputs so far are less familiar than the training examples; None of one alone."""
+        if self.n < 2:
+            return None
+        sample, held_out = self._sample, self.held_out
+        compared = self.last.fitted_.comparable_columns(sample.inputs)
+        groups = None if sample.groups is None else numbered_groups(sample.groups, len(sample.groups))
+        return batch_drift(held_out.evidence, sample.evidence, compared, held_out.groups, groups)
+
+    def _columns(self, decisions: Decisions, proba: NDArray[np.float64]) -> dict[str, Any]:
+        pandas, classes = require("pandas"), self.last.classes_
+        shown = [str(label) for label in classes.tolist()]
+        quoted = np.array([json.dumps(text) if ";" in text else text for text in shown], dtype=object)
+        sets = held_out_sets(proba, self.held_out, self.settings.coverage)
+        return {
+            "label": pandas.Series(decisions.label, dtype=_type_of_labels(classes)),
+            "reason": pandas.Series(decisions.reason, dtype="str"),
+            "confidence": decisions.confidence,
+            "familiarity": decisions.familiarity,
+            "set": pandas.Series([_BETWEEN.join(quoted[row]) for row in sets], dtype="str"),
+            **{f"probability_{text}": proba[:, c] for c, text in enumerate(shown)},
+        }
+
+
+class _Sample:
+    """Inputs drawn without replacement from all that come: those with the smallest of random keys."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+        self.keys = np.empty(0)
+        self.inputs: NDArray[Any] = np.empty((0, 0))
+        self.evidence = np.empty(0)
+        self.groups: NDArray[Any] | None = None
+
+    def add(self, inputs: NDArray[Any], evidence: NDArray[np.float64], groups: NDArray[Any] | None) -> None:
+        keys = np.concatenate([self.keys, self.rng.random(len(inputs))])
+        most = max(2, min(SAMPLE_ROWS, _SAMPLE_NUMBERS // max(1, inputs[0].size)))
+        kept = np.sort(np.argpartition(keys, most)[:most]) if len(keys) > most else np.arange(len(keys))
+        is_new = kept >= len(self.keys)
+        old, new = kept[~is_new], kept[is_new] - len(self.keys)
+
+        def joined(before: NDArray[Any], after: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([before[old], after[new]]) if len(before) else after[new]
+
+        if groups is not None:
+            self.groups = joined(np.empty(0) if self.groups is None else self.groups, groups)
+        self.inputs, self.evidence = joined(self.inputs, inputs), joined(self.evidence, evidence)
+        self.keys = keys[kept]
+
+
+def names_of_examples(model: Any) -> NDArray[np.object_]:  # noqa: ANN401
+    """Names (n,) of the training examples: their identifiers where the fit kept them, else rows from 1."""
+    record = getattr(model, "record_", None)
+    ids = getattr(record, "ids", None)
+    names = range(1, model.n_samples_fit_ + 1) if ids is None else ids
+    return np.array([str(name) for name in names], dtype=object)
+
+
+def _type_of_labels(classes: NDArray[Any]) -> str:
+    """A type of pandas that holds these labels, and none."""
+    return {"b": "boolean", "i": "Int64", "u": "Int64"}.get(classes.dtype.kind, "str")
