@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -75,10 +75,10 @@ def check_priors(priors: Any, classes: NDArray[Any]) -> FloatArray:  # noqa: ANN
     """
     if _is_mapping(priors):
         values = list(_by_class("priors", priors, classes).values())
-    elif np.ndim(priors) != 1 or len(priors) != len(classes):
+    elif not _is_sequence(priors) or len(priors) != len(classes):
         raise InvalidInputError(
-            f"priors has shape {np.shape(priors)}: pass one number for each of the {len(classes)} classes, "
-            "in the order of classes_, or a mapping from class to number."
+            f"priors is no sequence of {len(classes)} numbers: pass one number for each of the {len(classes)} "
+            "classes, in the order of classes_, or a mapping from class to number."
         )
     else:
         values = list(priors)
@@ -96,6 +96,13 @@ def check_priors(priors: Any, classes: NDArray[Any]) -> FloatArray:  # noqa: ANN
 
 def _is_mapping(value: Any) -> bool:  # noqa: ANN401
     return isinstance(value, Mapping) or hasattr(value, "to_dict")  # such as a pandas Series
+
+
+def _is_sequence(value: Any) -> bool:  # noqa: ANN401
+    """Whether it holds something in an order: a list or a tuple, or an array of one dimension."""
+    if isinstance(value, Sequence):
+        return not isinstance(value, (str, bytes))
+    return getattr(value, "ndim", 0) == 1
 
 
 def _by_class(name: str, given: Any, classes: NDArray[Any]) -> dict[Any, Any]:  # noqa: ANN401

@@ -22,6 +22,8 @@ _BETS = (0.25, 0.5, 0.75, 0.99)
 #: How much smaller a bet's p-value without a mistake must be before a walk starts: the first answers may
 #: count for less than others.
 _SLACK = 1.5
+#: More examples than anyone has; numbers beyond are not told apart.
+_COUNTLESS = 10**15
 
 
 @dataclass(frozen=True)
@@ -43,20 +45,21 @@ def examples_needed(max_error: float, confidence: float, share: float | None = N
     .. math:: \left\lceil \frac{\log (1 - \mathrm{confidence})}{\log (1 - \mathrm{max\_error})} \right\rceil
 
     With a ``share``, the number of groups (or weighted examples) that count so much each, for
-    ``betting_p_values``.
+    ``betting_p_values``. Numbers beyond 10^15 are given as that.
 
     >>> examples_needed(0.05, 0.9), examples_needed(0.05, 0.9, share=1.0)
     (45, 71)
     """
-    least = max(1, math.ceil(math.log1p(-confidence) / math.log1p(-max_error) - ROUNDING))
+    exact = math.log1p(-confidence) / math.log1p(-max_error)
+    least = max(1, math.ceil(min(exact, _COUNTLESS) - ROUNDING))
     if share is None:
         return least
     rates = np.array(_BETS) / (1 - max_error)
     gains = np.log1p(rates * max_error * share)
     n = least
-    while np.exp(n * gains).mean() * (1 - confidence) < _SLACK:
+    while n < _COUNTLESS and np.exp(n * gains).mean() * (1 - confidence) < _SLACK:
         n += 1 + n // 100
-    return n
+    return min(n, _COUNTLESS)
 
 
 def binomial_p_values(n_wrong: FloatArray, n: FloatArray, max_error: float) -> FloatArray:
