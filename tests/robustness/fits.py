@@ -15,7 +15,7 @@ def layers():
 
 
 def random_fit(rng, most_epochs=40):
-    """A random model, and examples (n, 4), or images, for it."""
+    """A random model, and examples (n, 4), some with holes, or images, for it."""
     name, n, n_classes = str(rng.choice(ALL)), int(rng.randint(20, 150)), int(rng.randint(2, 4))
     settings = {
         "max_epochs": int(rng.randint(1, most_epochs)),
@@ -24,12 +24,14 @@ def random_fit(rng, most_epochs=40):
     }
     if name not in SOFTMAX and name != "NCA":
         settings["n_folds"] = [None, 2, 3][rng.randint(3)]
-    kind = str(rng.choice(["rows", "images", "module"]))
+    kind = str(rng.choice(["rows", "holes", "images", "module"]))
     if kind == "module":
         settings["module"] = layers
     shape = (5, 5) if kind == "images" else (4,)
     y = rng.permutation(np.arange(n) % n_classes)
     X = rng.normal(size=(n, *shape)) + y.reshape(-1, *[1] * len(shape))
+    if kind == "holes":
+        X[rng.rand(*X.shape) < 0.1] = np.nan
     return make(name, **settings), X.astype(np.float32), y
 
 

@@ -53,6 +53,7 @@ TASKS = {
     "damaged_features": Task("cache_damage", 400, "a damaged cache of features, or network file"),
     "bomb": Task("bombs", 60, "a small file that would unpack to gigabytes"),
     "small_fit": Task("small_fits", 4000, "odd parameters, data, labels and queries, legal or not"),
+    "odd_table": Task("tables", 600, "a pandas table of odd columns, fitted; asked about odd tables"),
     "decision": Task("decisions", 2000, "a question to `decide` and the like, legal or not, on odd inputs"),
     "metric_call": Task("metrics", 1000, "a metric of legal or illegal arrays"),
     "same_under_batches": Task("invariance", 100, "predictions do not depend on who else asks"),

@@ -27,9 +27,11 @@ def blobs(rng, n=None, shape=None):
 
 
 def some_model(rng, **settings):
-    """A small classifier of any kind."""
+    """A small classifier of any kind, or the one without parameters."""
     kinds = [
+        ("PNCAClassifier", None),
         ("PNCAClassifier", {"n_particles": 4, "n_folds": 3}),
+        ("PNCAClassifier", {"n_particles": 4, "n_folds": 3, "experts": ()}),
         ("PNCAClassifier", {"n_particles": 2, "n_folds": None, "expectation": "cross"}),
         ("PNCAClassifier", {"n_particles": 2, "n_folds": None, "kernel": "positive"}),
         ("PNCAClassifier", {"n_particles": 2, "n_folds": 3, "background": 0.0, "novelty": False}),
@@ -39,11 +41,10 @@ def some_model(rng, **settings):
         ("BNNClassifier", {"n_particles": 3}),
     ]
     name, own = pick(rng, kinds)
-    common = {
-        "hidden_layer_sizes": pick(rng, [(6,), (), (5, 4)]), "max_epochs": int(rng.integers(3, 12)),
-        "random_state": int(rng.integers(1000)), "device": "cpu",
-    }  # fmt: skip
-    return getattr(pnca, name)(**{**common, **own, **settings})
+    common = {"random_state": int(rng.integers(1000)), "device": "cpu"}
+    small = {"hidden_layer_sizes": pick(rng, [(6,), (), (5, 4)]), "max_epochs": int(rng.integers(3, 12))}
+    chosen = {} if own is None else {**small, **own}  # or as it comes
+    return getattr(pnca, name)(**{**common, **chosen, **settings})
 
 
 def assert_same(found, expected, tolerance, case):

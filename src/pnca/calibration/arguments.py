@@ -77,8 +77,8 @@ def check_priors(priors: Any, classes: NDArray[Any]) -> FloatArray:  # noqa: ANN
         values = list(_by_class("priors", priors, classes).values())
     elif not _is_sequence(priors) or len(priors) != len(classes):
         raise InvalidInputError(
-            f"priors is no sequence of {len(classes)} numbers: pass one number for each of the {len(classes)} "
-            "classes, in the order of classes_, or a mapping from class to number."
+            f"priors must be one number for each of the {len(classes)} classes, in the order of classes_, or "
+            "a mapping from class to number."
         )
     else:
         values = list(priors)
