@@ -42,6 +42,7 @@ def test_max_error__is_refused_by_name(value, words):
         ([0.5, -1], "priors gives class 'b' -1"),
         ([0.5, math.nan], "priors gives class 'b' nan"),
         ([math.inf, 1], "priors gives class 'a' inf"),
+        ([10**400, 1], "priors gives class 'a' 1000"),
         ([True, 1], "priors gives class 'a' True"),
         ([1, "2"], "priors gives class 'b' '2'"),
         ([1, 2, 3], "priors must be one number for each of the 2 classes"),

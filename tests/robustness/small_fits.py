@@ -12,6 +12,7 @@ from sklearn.base import clone
 import pnca
 from robustness import oddities
 from robustness.decisions import CHECKS
+from robustness.fits import few_trees
 from robustness.oddities import EITHER, ILLEGAL, LEGAL, pick
 from robustness.parameters import parameters
 from robustness.verdicts import Refused, refusals, untouched_random_numbers
@@ -20,6 +21,7 @@ from robustness.verdicts import Refused, refusals, untouched_random_numbers
 _NOTHING = -40.0
 
 
+@few_trees()
 def small_fit(seed, folder):
     """A fit of few epochs on at most sixty rows."""
     rng = np.random.default_rng(seed)

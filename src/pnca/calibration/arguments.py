@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -84,7 +84,7 @@ def check_priors(priors: Any, classes: NDArray[Any]) -> FloatArray:  # noqa: ANN
         values = list(priors)
     for label, value in zip(classes.tolist(), values, strict=True):
         is_number = isinstance(value, (Real, np.number)) and not isinstance(value, (bool, np.bool_))
-        if not (is_number and 0 < value < math.inf):
+        if not (is_number and 0 < value <= sys.float_info.max):
             raise InvalidInputError(
                 f"priors gives class {label!r} {value!r}: pass a finite number above zero. For a class that "
                 "never occurs in use, fit the model without it."

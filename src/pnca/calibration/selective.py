@@ -100,10 +100,12 @@ def betting_p_values(excess: FloatArray, groups: IntArray, max_error: float) -> 
     [0.97, 0.94, 1.0]
     """
     after = _sums_so_far(excess, groups)
+    # Near alpha = 1 rounding is more than the range, and beyond it a logarithm may have no value.
+    after, before = (np.minimum(sums, 1 - max_error) for sums in (after, after - excess))
     log_capital = np.full(len(excess), -np.inf)
     for bet in _BETS:
         rate = bet / (1 - max_error)
-        gains = np.log1p(-rate * after) - np.log1p(-rate * (after - excess))
+        gains = np.log1p(-rate * after) - np.log1p(-rate * before)
         log_capital = np.logaddexp(log_capital, gains.cumsum() - math.log(len(_BETS)))
     p_values: FloatArray = np.exp(-log_capital.clip(min=0))
     return p_values
