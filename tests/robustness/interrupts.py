@@ -38,17 +38,17 @@ class _CtrlC:
     @contextmanager
     def during(self):
         """Send while the block runs; it may be ignored in a shell's background, so a handler is set."""
-        before = signal.signal(signal.SIGINT, self._handle)
-        thread = threading.Thread(target=self._send)
-        thread.start()
-        try:
-            with _losses_allowed():
-                yield
-        finally:
+        with losses_allowed():
+            before = signal.signal(signal.SIGINT, self._handle)
+            thread = threading.Thread(target=self._send)
+            thread.start()
             try:
-                self._end(thread)
+                yield
             finally:
-                signal.signal(signal.SIGINT, before)
+                try:
+                    self._end(thread)
+                finally:
+                    signal.signal(signal.SIGINT, before)
 
     def _end(self, thread):
         """Send no more; what is sent just now may interrupt this too."""
@@ -64,7 +64,7 @@ class _CtrlC:
 
 
 @contextmanager
-def _losses_allowed():
+def losses_allowed():
     """Python loses what is raised in a finaliser or in a callback of the garbage collector, and says so.
 
     Hypothesis leaves such a callback behind. A Ctrl-C that is lost there is none for the fit.
