@@ -150,8 +150,9 @@ _LEGAL_COLUMNS = [
 def table(rng, y):
     """A table (n, p) of odd columns, as Odd."""
     pd = pandas()
-    kinds = _LEGAL_COLUMNS if rng.random() < 0.5 else list(_COLUMNS)
-    names = [pick(rng, kinds) for _ in range(int(rng.integers(1, 6)))] + ["floats"] * (rng.random() < 0.5)
+    names = [pick(rng, _LEGAL_COLUMNS) for _ in range(int(rng.integers(1, 6)))]
+    if rng.random() < 0.7:  # few at a time, lest one be hidden behind another
+        names[0] = pick(rng, list(_COLUMNS))
     made = [_COLUMNS[name](rng, y) for name in names]
     parts = [pd.Series(values).reset_index(drop=True) for values, _ in made]
     verdict = max(of_column for _, of_column in made)
@@ -159,7 +160,7 @@ def table(rng, y):
         parts = [_with_holes(rng, part) if rng.random() < 0.5 else part for part in parts]
         verdict = min(verdict, EITHER)  # what is wrong may be lost
     found = pd.concat(parts, axis=1)
-    called = pick(rng, ["words", "words", "numbers", "mixed", "equal"])
+    called = pick(rng, ["words"] * 8 + ["numbers"] * 3 + ["mixed", "equal"])
     found.columns = {
         "words": [f"{name} {place}" for place, name in enumerate(names)],
         "numbers": range(len(names)),
@@ -183,7 +184,7 @@ def _with_holes(rng, part):
 def _codes(rng, X):
     """Columns that are codes, as Odd; mostly none."""
     names, p = list(X.columns), X.shape[1]
-    if rng.random() < 0.7:
+    if rng.random() < 0.8:
         return Odd(None, "")
     value, verdict = pick(
         rng,
