@@ -27,6 +27,10 @@ _EXPECTED = 0.05
 _MANY_ROWS = 1000
 #: Microseconds of a day: in nanoseconds years beyond 2262 would wrap around.
 _DAY = 86_400e6
+_DATES, _DURATIONS = (datetime.date, np.datetime64), (datetime.timedelta, np.timedelta64)
+#: What a category may be, as Python has it: all that a model file can hold.
+_PLAIN: set[type] = {type(None), str, bytes, bool, int, float, Decimal}
+_PLAIN |= {datetime.date, datetime.datetime, datetime.time, datetime.timedelta}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -239,7 +243,7 @@ def _positions(names: list[Any], categorical: Sequence[Any] | None) -> set[int]:
         return set(np.flatnonzero(marks).tolist())
     found = set()
     for mark in marks:
-        if mark in names:
+        if isinstance(mark, Hashable) and mark in names:
             found.add(names.index(mark))
         elif isinstance(mark, Integral) and 0 <= int(mark) < len(names):
             found.add(int(mark))
@@ -269,25 +273,28 @@ def _read(X: Any, position: int, name: Any) -> _Given:  # noqa: ANN401
         return _Given.of_numbers(column.to_numpy(dtype=np.float64, na_value=np.nan))
     is_hole, values = column.isna().to_numpy(dtype=bool), column.astype(object).tolist()
     there = [value for value, hole in zip(values, is_hole, strict=True) if not hole]
-    is_object = column.dtype == object
-    if is_object and there and all(_is_number(value) for value in there):
+    is_object = column.dtype == object and bool(there)
+    if is_object and all(_is_number(value) for value in there):
         numbers = [math.nan if hole else value for value, hole in zip(values, is_hole, strict=True)]
         return _Given.of_numbers(_as_numbers(numbers, name))
-    for kind, sort in (("date", datetime.date), ("duration", datetime.timedelta)):
-        if is_object and there and all(isinstance(value, sort) for value in there):
+    for kind, sorts in (("date", _DATES), ("duration", _DURATIONS)):
+        if is_object and all(isinstance(value, sorts) for value in there):
             return _dates(_as_dates(column, kind, name), kind)
-    if wrong := [
-        v for v in there if not isinstance(v, Hashable) or isinstance(v, (tuple, frozenset, complex))
-    ]:
+    plain = [None if hole else _plain(value) for value, hole in zip(values, is_hole, strict=True)]
+    others = [v for v in plain if not (isinstance(v, pd.Interval) and _is_number(v.left))]  # pandas.cut's
+    if wrong := [v for v in others if type(v) not in _PLAIN]:
         raise InvalidInputError(
             f"Column {name!r} holds {wrong[0]!r}: a value must be a number, a text, a truth value or a date."
         )
-    return _Given(
-        "category",
-        is_hole,
-        np.full(len(is_hole), np.nan),
-        [v.item() if hasattr(v, "item") else v for v in values],
-    )
+    return _Given("category", is_hole, np.full(len(is_hole), np.nan), plain)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    """A value of numpy's, of pandas' or of an enumeration of texts as Python's own."""
+    for method in ("item", "to_pydatetime", "to_pytimedelta"):
+        if hasattr(value, method):
+            return getattr(value, method)()
+    return str.__str__(value) if isinstance(value, str) else value
 
 
 def _dates(column: Any, kind: str = "date") -> _Given:  # noqa: ANN401

@@ -145,6 +145,15 @@ def test_decide__by_class_some_may_be_promised_and_others_not():
     assert "Nothing is answered as 'cedar'" in text
 
 
+def test_decide__by_class_a_confidence_beside_one_is_not_rounded_to_one():
+    rng = np.random.RandomState(0)
+    found = answer(
+        world(300, rng), world(5, rng), max_error=dict.fromkeys(CLASSES, 0.2), confidence=1 - 2**-53
+    )
+    assert set(found.reason) <= {"unfamiliar", "ambiguous", "cannot promise", "answered"}
+    assert {promise.n_needed for promise in found.promises.values()} == {165}  # log 2^-53 / log .8
+
+
 def test_decisions__are_frozen_and_print_well():
     rng = np.random.RandomState(0)
     found = answer(world(300, rng), world(40, rng))

@@ -23,6 +23,17 @@ def test_examples_needed__are_the_fewest_that_show_it(max_error, confidence):
     assert n == 1 or (1 - max_error) ** (n - 1) > 1 - confidence
 
 
+@pytest.mark.parametrize("share", [None, 0.5])
+def test_examples_needed__beyond_what_anyone_has_are_a_number_still(share):
+    assert examples_needed(5e-324, 0.9, share) == examples_needed(1e-300, 0.9, share) == 10**15
+
+
+def test_betting_p_values__are_numbers_where_rounding_exceeds_the_range_of_the_sums():
+    is_wrong, max_error = np.random.RandomState(0).uniform(size=120) < 0.5, 1 - 2**-53
+    p_values = betting_p_values((is_wrong - max_error) / 3, np.arange(120) // 3, max_error)
+    assert ((p_values >= 0) & (p_values <= 1)).all()
+
+
 def test_binomial_p_values__are_the_tail():
     errors, n = np.array([0.0, 2.0, 7.0]), np.array([10.0, 40.0, 40.0])
     expected = [binom.cdf(e, k, 0.1) for e, k in zip(errors, n, strict=True)]

@@ -1,12 +1,16 @@
 """Tables as they come: text, truth values, dates, holes and codes are fitted and predicted directly."""
 
+import datetime
+import enum
 import pickle
+import uuid
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.model_selection import cross_val_score
 
+import pnca
 from models import make
 from pnca import EnsembleClassifier, PNCAClassifier
 from pnca.exceptions import InvalidInputError
@@ -156,6 +160,71 @@ def test_numbers_without_holes__are_not_touched(table):
     of_array = PNCAClassifier(**QUIET).fit(plain.to_numpy(dtype=float), y)
     assert [column.name for column in of_table.columns_] == ["smoker", "size"]
     np.testing.assert_array_equal(of_table.oof_proba_, of_array.oof_proba_)
+
+
+@pytest.mark.parametrize("value", [int, (1,), 1j, [1], uuid.UUID(int=1), pd.Period("2026-01")])
+def test_value__that_no_category_can_be_is_refused_when_it_is_fitted_and_when_it_is_asked_about(value):
+    """A model file could not hold it."""
+    y = np.arange(20) % 2
+    X = pd.DataFrame({"size": y + 0.1, "kind": np.where(y, "a", "b")})
+    cells = pd.Series([value] * 20, dtype="category" if isinstance(value, pd.Period) else object)
+    with pytest.raises(InvalidInputError, match=r"'kind' holds .*: a value must be a number, a text"):
+        PNCAClassifier(**QUIET).fit(X.assign(kind=cells), y)
+    model = PNCAClassifier(**QUIET).fit(X, y)
+    with pytest.raises(InvalidInputError, match=r"'kind' holds .*: a value must be a number, a text"):
+        model.predict(X.assign(kind=cells))
+
+
+class Size(str, enum.Enum):
+    """An enumeration, whose members have hashes of their own."""
+
+    SMALL, LARGE = "small", "large"
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (list(Size), {"small", "large"}),
+        (
+            pd.Categorical(pd.to_datetime(["2026-01-01", "2026-01-02"])),
+            {datetime.datetime(2026, 1, 1), datetime.datetime(2026, 1, 2)},
+        ),
+        ([np.str_("a"), np.bool_(True)], {"a", True}),
+    ],
+)
+def test_value__of_a_category_is_pythons_own(cells, values, tmp_path):
+    y = np.arange(20) % 2
+    X = pd.DataFrame({"size": y + 0.1, "kind": pd.Series(cells).iloc[y].reset_index(drop=True)})
+    model = PNCAClassifier(**QUIET).fit(X, y)
+    assert set(model.columns_[1].values) == values
+    assert {type(value) for value in model.columns_[1].values} == {type(value) for value in values}
+    loaded = pnca.load(pnca.save(model, tmp_path / "model.pnca"))
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("unit", ["datetime64[ns]", "timedelta64[s]"])
+def test_times_of_numpy__as_objects_are_times(unit):
+    y = np.arange(20) % 2
+    times = (np.arange(20) * 10**6).astype(unit)
+    X = pd.DataFrame({"size": y + 0.1, "when": times})
+    cells = np.empty(20, dtype=object)
+    cells[:] = list(times)
+    plain, objects = (PNCAClassifier(**QUIET).fit(X.assign(when=when), y) for when in (X["when"], cells))
+    assert plain.columns_ == objects.columns_
+
+
+def test_complex_numbers__of_a_table_are_refused():
+    y = np.arange(20) % 2
+    X = pd.DataFrame({"size": y + 0.1, "dose": 1.0 * y})
+    model = PNCAClassifier(**QUIET).fit(X, y)
+    with pytest.raises(InvalidInputError, match="complex numbers: take their parts"):
+        model.predict(X.assign(dose=1j * X["dose"]))
+
+
+def test_codes__that_are_named_by_rows_are_refused():
+    y = np.arange(20) % 2
+    with pytest.raises(InvalidInputError, match="which is no column of X"):
+        PNCAClassifier(categorical_features=np.zeros((2, 2)), **QUIET).fit(np.stack([y, y], axis=1), y)
 
 
 def test_search__over_a_table_works(table):

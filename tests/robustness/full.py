@@ -41,9 +41,9 @@ TASKS = {
     "default_fit": Task(
         "small_fits", 100, "`PNCAClassifier()` on 20 to 40 rows of odd data, odd queries", 600
     ),
-    "killed_study": Task("study_kills", 40, "a study is killed at a random moment and resumed", 600),
-    "killed_fit": Task("kills", 60, "a fit with checkpoints is killed at a random moment and resumed", 300),
-    "interrupted_fit": Task("interrupts", 60, "a fit gets Ctrl-C or SIGTERM at a random moment", 300),
+    "killed_study": Task("study_kills", 20, "a study is killed at a random moment and resumed", 600),
+    "killed_fit": Task("kills", 80, "a fit with checkpoints is killed at a random moment and resumed", 300),
+    "interrupted_fit": Task("interrupts", 100, "a fit gets Ctrl-C at a random moment, or twice", 300),
     "failing_folder": Task("checkpoint_folders", 100, "a folder of checkpoints that fails in some way", 120),
     "damaged_checkpoint": Task("checkpoints", 500, "a damaged or forged checkpoint", 120),
     "damaged_model": Task("model_files", 10_000, "a damaged or forged file of a model", 120),
@@ -52,7 +52,9 @@ TASKS = {
     "damaged_data": Task("data_damage", 600, "a damaged file of images or arrays"),
     "damaged_features": Task("cache_damage", 400, "a damaged cache of features, or network file"),
     "bomb": Task("bombs", 60, "a small file that would unpack to gigabytes"),
-    "small_fit": Task("small_fits", 4000, "odd parameters, data, labels and queries, legal or not"),
+    "small_fit": Task("small_fits", 3000, "odd parameters, data, labels and queries, legal or not"),
+    "odd_table": Task("tables", 300, "a pandas table of odd columns, fitted; asked about odd tables"),
+    "decision": Task("decisions", 2000, "a question to `decide` and the like, legal or not, on odd inputs"),
     "metric_call": Task("metrics", 1000, "a metric of legal or illegal arrays"),
     "same_under_batches": Task("invariance", 100, "predictions do not depend on who else asks"),
     "same_under_dtype": Task("invariance", 100, "equal numbers in other types and layouts are equal inputs"),

@@ -2,6 +2,7 @@
 
 import gc
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -36,22 +37,18 @@ class _CtrlC:
 
     @contextmanager
     def during(self):
-        """Send while the block runs; it may be ignored in a shell's background, so a handler is set.
-
-        Python loses what is raised in a callback of the garbage collector; Hypothesis leaves one there.
-        """
-        callbacks, gc.callbacks[:] = gc.callbacks[:], []
-        before = signal.signal(signal.SIGINT, self._handle)
-        thread = threading.Thread(target=self._send)
-        thread.start()
-        try:
-            yield
-        finally:
+        """Send while the block runs; it may be ignored in a shell's background, so a handler is set."""
+        with losses_allowed():
+            before = signal.signal(signal.SIGINT, self._handle)
+            thread = threading.Thread(target=self._send)
+            thread.start()
             try:
-                self._end(thread)
+                yield
             finally:
-                signal.signal(signal.SIGINT, before)
-                gc.callbacks[:] = callbacks
+                try:
+                    self._end(thread)
+                finally:
+                    signal.signal(signal.SIGINT, before)
 
     def _end(self, thread):
         """Send no more; what is sent just now may interrupt this too."""
@@ -64,6 +61,27 @@ class _CtrlC:
                 is_interrupted = True
         if is_interrupted:
             raise KeyboardInterrupt
+
+
+@contextmanager
+def losses_allowed():
+    """Python loses what is raised in a finaliser or in a callback of the garbage collector, and says so.
+
+    Hypothesis leaves such a callback behind. A Ctrl-C that is lost there is none for the fit.
+    """
+    callbacks, gc.callbacks[:] = gc.callbacks[:], []
+    told = sys.unraisablehook
+
+    def tell(unraisable):
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            told(unraisable)
+
+    sys.unraisablehook = tell
+    try:
+        yield
+    finally:
+        sys.unraisablehook = told
+        gc.callbacks[:] = callbacks
 
 
 def _fit(model, X, y, ctrl_c):

@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 import pnca
 from models import share_of_line
+from robustness.fits import few_trees
 from robustness.oddities import pick
 from robustness.small_fits import answers
 from robustness.verdicts import untouched_random_numbers
@@ -16,20 +17,27 @@ from robustness.verdicts import untouched_random_numbers
 _ROUNDING = 1e-9
 
 
-def blobs(rng, n=None, shape=None):
-    """Inputs (n, ...) of two or three classes that overlap a little, and their labels as words."""
+def blobs(rng, n=None, shape=None, *, holes=False):
+    """Inputs (n, ...) of two or three classes that overlap a little, and their labels as words.
+
+    With ``holes`` every fourth table lacks numbers.
+    """
     n = int(rng.integers(12, 50)) if n is None else n
     shape = pick(rng, [(2,), (5,), (30,), (4, 5), (3, 3, 3)]) if shape is None else shape
     classes = np.arange(n) % int(rng.integers(2, 4))
     centres = rng.normal(size=(3, *shape)) * 2
     X = rng.normal(size=(n, *shape)) + centres[classes]
+    if holes and len(shape) == 1 and rng.random() < 0.25:
+        X[rng.random(X.shape) < 0.1] = np.nan
     return X * 10.0 ** rng.uniform(-2, 2), np.array(["ash", "birch", "cedar"])[classes]
 
 
 def some_model(rng, **settings):
-    """A small classifier of any kind."""
+    """A small classifier of any kind, or the one without parameters."""
     kinds = [
+        ("PNCAClassifier", None),
         ("PNCAClassifier", {"n_particles": 4, "n_folds": 3}),
+        ("PNCAClassifier", {"n_particles": 4, "n_folds": 3, "experts": ()}),
         ("PNCAClassifier", {"n_particles": 2, "n_folds": None, "expectation": "cross"}),
         ("PNCAClassifier", {"n_particles": 2, "n_folds": None, "kernel": "positive"}),
         ("PNCAClassifier", {"n_particles": 2, "n_folds": 3, "background": 0.0, "novelty": False}),
@@ -39,11 +47,10 @@ def some_model(rng, **settings):
         ("BNNClassifier", {"n_particles": 3}),
     ]
     name, own = pick(rng, kinds)
-    common = {
-        "hidden_layer_sizes": pick(rng, [(6,), (), (5, 4)]), "max_epochs": int(rng.integers(3, 12)),
-        "random_state": int(rng.integers(1000)), "device": "cpu",
-    }  # fmt: skip
-    return getattr(pnca, name)(**{**common, **own, **settings})
+    common = {"random_state": int(rng.integers(1000)), "device": "cpu"}
+    small = {"hidden_layer_sizes": pick(rng, [(6,), (), (5, 4)]), "max_epochs": int(rng.integers(3, 12))}
+    chosen = {} if own is None else {**small, **own}  # or as it comes
+    return getattr(pnca, name)(**{**common, **chosen, **settings})
 
 
 def assert_same(found, expected, tolerance, case):
@@ -58,10 +65,11 @@ def assert_same(found, expected, tolerance, case):
             np.testing.assert_array_equal(found[name], values, err_msg=f"{case}: {name}")
 
 
+@few_trees()
 def same_under_batches(seed, folder):
     """A row's answer depends neither on the other rows nor on where it stands."""
     rng = np.random.default_rng(seed)
-    X, y = blobs(rng)
+    X, y = blobs(rng, holes=True)
     model = some_model(rng).fit(X, y)
     queries = np.concatenate([X, 3 * X, X + 0.1, 1e4 * X[:5]])
     case = f"same_under_batches {seed}: {model}"
@@ -75,6 +83,7 @@ def same_under_batches(seed, folder):
     assert_same(answers(model, long), repeated, _ROUNDING, case)
 
 
+@few_trees()
 def same_under_dtype(seed, folder):
     """Equal numbers in other types, layouts and containers give equal models and equal answers."""
     rng = np.random.default_rng(seed)
@@ -110,12 +119,13 @@ def same_under_dtype(seed, folder):
         assert_same(answers(again, X), expected, 0, f"same_under_dtype {seed}: {model} fitted on {name}")
 
 
+@few_trees()
 def same_under_threads(seed, folder):
     """Torch's threads do not matter to predictions, nor do the user's to fits."""
     rng = np.random.default_rng(seed)
-    X, y = blobs(rng)
+    X, y = blobs(rng, holes=True)
     model = some_model(rng)
-    if rng.random() < 0.3 and getattr(model, "dropout", 0) == 0:
+    if rng.random() < 0.3 and getattr(model, "dropout", 0) == 0 and not np.isnan(X).any():
         model.set_params(module=_module)
     case = f"same_under_threads {seed}: {model}"
     fits = [clone(model).set_params(random_state=k) for k in range(3)]
@@ -155,6 +165,7 @@ def _module():
     )
 
 
+@few_trees()
 def same_under_row_order(seed, folder):
     """The order of the training rows does not matter; what is told of each row is told in its place."""
     rng = np.random.default_rng(seed)
@@ -198,6 +209,7 @@ def _assert_places(model, X, y, case):
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-6, err_msg=f"{case}: neighbors")
 
 
+@few_trees()
 def seeds(seed, folder):
     """A fit with this ``random_state`` is finite and accurate."""
     rng = np.random.RandomState(0)

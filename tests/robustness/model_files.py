@@ -1,6 +1,7 @@
 """Model files that are damaged or forged: each is refused by name, or a model that answers."""
 
 import copy
+import datetime
 import functools
 import io
 import tempfile
@@ -22,12 +23,15 @@ from pnca.exceptions import CorruptDataError, InvalidInputError, PncaError
 from pnca.persistence.container import MANIFEST, MODEL, TENSORS, Content, packed, unpacked
 from robustness.fits import fitted
 from robustness.mutators import any_damage
+from robustness.oddities import pandas
 from robustness.verdicts import refusals
 
 FILE = "model.pnca"
 X, Y = noisy()
 HOLED = np.where(np.arange(120).reshape(40, 3) % 17 == 0, np.nan, X)
-NAMES = [*ALL, "module", "holes", "pipeline", "table"]
+#: What a column may hold: text, numbers, dates, truth values, and holes.
+CELLS = np.array(["a", 1.5, datetime.date(2026, 1, 1), True, None], dtype=object)
+NAMES = [*ALL, "module", "holes", "pipeline", "table", "mixed"]
 
 
 def layers():
@@ -69,6 +73,9 @@ def model(name):
         return fitted(make("PNCA shared", module=layers, max_epochs=2), X, Y), X[:4]
     if name == "holes":
         return fitted(make("PNCA pooled", max_epochs=2), HOLED, Y), HOLED[:4]
+    if name == "mixed":
+        mixed = pandas().DataFrame(X, columns=["a", "b", "c"]).assign(mixed=np.resize(CELLS, len(X)))
+        return fitted(make("PNCA pooled", max_epochs=2), mixed, Y), mixed[:4]
     made = make("DNN" if name == "pipeline" else name, max_epochs=2, hidden_layer_sizes=(4,))
     if name == "pipeline":
         return fitted(make_pipeline(StandardScaler(), made), X, Y), X[:4]

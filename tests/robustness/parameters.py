@@ -55,7 +55,7 @@ _AMOUNTS = [
 ]
 
 VALUES = {
-    "n_particles": [*_COUNTS, (4, LEGAL)],
+    "n_particles": [*_COUNTS, (4, LEGAL), ("auto", EITHER)],
     "n_components": [*_COUNTS, (40, LEGAL)],
     "bandwidth": [*_AMOUNTS, (1e-6, EITHER), (100.0, EITHER), ("auto", ILLEGAL)],
     "kernel": [
@@ -71,6 +71,16 @@ VALUES = {
         ("functional", EITHER), ("independent", EITHER), ("svgd", EITHER), ("as_published", EITHER), ("adam", ILLEGAL),
     ],
     "n_folds": [*_COUNTS, (2, EITHER), (3, EITHER), (1000, EITHER), (None, LEGAL), ("auto", ILLEGAL)],
+    "experts": [
+        ("auto", LEGAL), ((), LEGAL), (("linear",), EITHER), (["forest"], EITHER), (["forest", "linear"], EITHER),
+        (["linear", "linear"], EITHER), (np.array(["linear"]), EITHER), ("linear", ILLEGAL), (["tree"], ILLEGAL),
+        (None, ILLEGAL), ([None], ILLEGAL), ([["linear"]], ILLEGAL), (0, ILLEGAL), ([b"linear"], ILLEGAL),
+    ],
+    "categorical_features": [
+        (None, LEGAL), ([], EITHER), ([0], EITHER), (np.array([0]), EITHER), ([True], EITHER), ([-1], ILLEGAL),
+        (["age"], EITHER), ([0.5], ILLEGAL), ([None], ILLEGAL), ([[0]], ILLEGAL), ("age", ILLEGAL), (0, ILLEGAL),
+        (np.zeros((2, 2)), ILLEGAL), ([float("nan")], ILLEGAL), ([10**30], ILLEGAL), (range(1), EITHER),
+    ],
     "scaling": [("auto", LEGAL), ("columns", LEGAL), ("common", LEGAL), (None, EITHER), ("rows", ILLEGAL), (0, ILLEGAL)],
     "prior_precision": [*_AMOUNTS, (2.0, LEGAL)],
     "hidden_layer_sizes": [

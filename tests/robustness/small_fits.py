@@ -11,6 +11,8 @@ from sklearn.base import clone
 
 import pnca
 from robustness import oddities
+from robustness.decisions import CHECKS
+from robustness.fits import few_trees
 from robustness.oddities import EITHER, ILLEGAL, LEGAL, pick
 from robustness.parameters import parameters
 from robustness.verdicts import Refused, refusals, untouched_random_numbers
@@ -19,6 +21,7 @@ from robustness.verdicts import Refused, refusals, untouched_random_numbers
 _NOTHING = -40.0
 
 
+@few_trees()
 def small_fit(seed, folder):
     """A fit of few epochs on at most sixty rows."""
     rng = np.random.default_rng(seed)
@@ -85,6 +88,8 @@ def _check(rng, kind, settings, X, y, others, verdict, case, folder):
         _check_queries(rng, model, rows, case)
         _check_layouts(model, rows, case)
         _check_odd_queries(rng, model, rows, case)
+        if hasattr(model, "oof_proba_"):
+            _check_decisions(model, X, case)
         if rng.random() < 0.3:
             _check_repeated(model, kind, settings, X, y, others, case)
         if settings.get("module") is None:
@@ -215,7 +220,7 @@ def _check_queries(rng, model, rows, case):
         return
     assert_sane(model, found, len(X), name)
     _check_far(model, X, found["proba"], name)
-    tolerance = _rounding(model, found)
+    tolerance = rounding(model, found)
     picked = rng.permutation(len(X))[:3]
     for part in (picked, picked[:1]):
         again = answers(model, X[part])
@@ -227,7 +232,7 @@ def _check_queries(rng, model, rows, case):
                 assert (error <= limit).all(), f"{name}: {key} by batch: {error} > {limit}"
 
 
-def _rounding(model, found):
+def rounding(model, found):
     """How far rounding may move the answers (n,): far away, large numbers are subtracted."""
     log_proba = np.nan_to_num(found["log_proba"], neginf=0)
     largest = np.abs(found.get("evidence", 0)) + np.abs(log_proba).max(axis=1)
@@ -287,6 +292,13 @@ def _check_layouts(model, rows, case):
     }
     for name, other in others.items():
         np.testing.assert_array_equal(model.predict_log_proba(other), expected, err_msg=f"{case}: {name}")
+
+
+def _check_decisions(model, X, case):
+    """Of the very inputs of the fit."""
+    with refusals(f"{case}: decisions"):
+        for method in ("familiarity", "decide", "predict_set", "drift"):
+            CHECKS[method](model, X, getattr(model, method)(X), {}, f"{case}: {method}")
 
 
 def _check_repeated(model, kind, settings, X, y, others, case):

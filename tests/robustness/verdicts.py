@@ -20,7 +20,8 @@ with contextlib.suppress(ImportError):
 _EXPECTED = re.compile(
     "Only one example of class|The loss did not fall|less kernel mass from all others"
     "|distinct values become equal in single precision|column-vector y|valid feature names"
-    "|X lacks values in columns|The number of unique classes is greater than 50%|least populated class"
+    "|X lacks values in columns|Not used: |as text, and each is taken for a category"
+    "|The number of unique classes is greater than 50%|least populated class"
 )
 
 

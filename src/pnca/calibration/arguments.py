@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -75,16 +75,16 @@ def check_priors(priors: Any, classes: NDArray[Any]) -> FloatArray:  # noqa: ANN
     """
     if _is_mapping(priors):
         values = list(_by_class("priors", priors, classes).values())
-    elif np.ndim(priors) != 1 or len(priors) != len(classes):
+    elif not _is_sequence(priors) or len(priors) != len(classes):
         raise InvalidInputError(
-            f"priors has shape {np.shape(priors)}: pass one number for each of the {len(classes)} classes, "
-            "in the order of classes_, or a mapping from class to number."
+            f"priors must be one number for each of the {len(classes)} classes, in the order of classes_, or "
+            "a mapping from class to number."
         )
     else:
         values = list(priors)
     for label, value in zip(classes.tolist(), values, strict=True):
         is_number = isinstance(value, (Real, np.number)) and not isinstance(value, (bool, np.bool_))
-        if not (is_number and 0 < value < math.inf):
+        if not (is_number and 0 < value <= sys.float_info.max):
             raise InvalidInputError(
                 f"priors gives class {label!r} {value!r}: pass a finite number above zero. For a class that "
                 "never occurs in use, fit the model without it."
@@ -96,6 +96,13 @@ def check_priors(priors: Any, classes: NDArray[Any]) -> FloatArray:  # noqa: ANN
 
 def _is_mapping(value: Any) -> bool:  # noqa: ANN401
     return isinstance(value, Mapping) or hasattr(value, "to_dict")  # such as a pandas Series
+
+
+def _is_sequence(value: Any) -> bool:  # noqa: ANN401
+    """Whether it holds something in an order: a list or a tuple, or an array of one dimension."""
+    if isinstance(value, Sequence):
+        return not isinstance(value, (str, bytes))
+    return getattr(value, "ndim", 0) == 1
 
 
 def _by_class(name: str, given: Any, classes: NDArray[Any]) -> dict[Any, Any]:  # noqa: ANN401

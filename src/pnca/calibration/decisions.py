@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ from pnca.calibration.selective import Threshold, certified_threshold
 from pnca.exceptions import MissingExtraError
 
 ANSWERED, UNFAMILIAR, AMBIGUOUS, CANNOT_PROMISE = "answered", "unfamiliar", "ambiguous", "cannot promise"
+#: The largest float below one: with promises by class a confidence beside it would be rounded to one.
+_LARGEST_CONFIDENCE = math.nextafter(1.0, 0.0)
 
 
 class HeldOut(NamedTuple):
@@ -231,7 +234,7 @@ def _thresholds(
             confidences[rows],
             (best != held_out.labels)[rows],
             allowed,
-            1 - chance,
+            min(1 - chance, _LARGEST_CONFIDENCE),
             weights=None if weights is None else weights[rows],
             groups=None if held_out.groups is None else held_out.groups[rows],
         )

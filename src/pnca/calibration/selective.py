@@ -22,6 +22,8 @@ _BETS = (0.25, 0.5, 0.75, 0.99)
 #: How much smaller a bet's p-value without a mistake must be before a walk starts: the first answers may
 #: count for less than others.
 _SLACK = 1.5
+#: More examples than anyone has; numbers beyond are not told apart.
+_COUNTLESS = 10**15
 
 
 @dataclass(frozen=True)
@@ -43,20 +45,21 @@ def examples_needed(max_error: float, confidence: float, share: float | None = N
     .. math:: \left\lceil \frac{\log (1 - \mathrm{confidence})}{\log (1 - \mathrm{max\_error})} \right\rceil
 
     With a ``share``, the number of groups (or weighted examples) that count so much each, for
-    ``betting_p_values``.
+    ``betting_p_values``. Numbers beyond 10^15 are given as that.
 
     >>> examples_needed(0.05, 0.9), examples_needed(0.05, 0.9, share=1.0)
     (45, 71)
     """
-    least = max(1, math.ceil(math.log1p(-confidence) / math.log1p(-max_error) - ROUNDING))
+    exact = math.log1p(-confidence) / math.log1p(-max_error)
+    least = max(1, math.ceil(min(exact, _COUNTLESS) - ROUNDING))
     if share is None:
         return least
     rates = np.array(_BETS) / (1 - max_error)
     gains = np.log1p(rates * max_error * share)
     n = least
-    while np.exp(n * gains).mean() * (1 - confidence) < _SLACK:
+    while n < _COUNTLESS and np.exp(n * gains).mean() * (1 - confidence) < _SLACK:
         n += 1 + n // 100
-    return n
+    return min(n, _COUNTLESS)
 
 
 def binomial_p_values(n_wrong: FloatArray, n: FloatArray, max_error: float) -> FloatArray:
@@ -97,10 +100,12 @@ def betting_p_values(excess: FloatArray, groups: IntArray, max_error: float) -> 
     [0.97, 0.94, 1.0]
     """
     after = _sums_so_far(excess, groups)
+    # Near alpha = 1 rounding is more than the range, and beyond it a logarithm may have no value.
+    after, before = (np.minimum(sums, 1 - max_error) for sums in (after, after - excess))
     log_capital = np.full(len(excess), -np.inf)
     for bet in _BETS:
         rate = bet / (1 - max_error)
-        gains = np.log1p(-rate * after) - np.log1p(-rate * (after - excess))
+        gains = np.log1p(-rate * after) - np.log1p(-rate * before)
         log_capital = np.logaddexp(log_capital, gains.cumsum() - math.log(len(_BETS)))
     p_values: FloatArray = np.exp(-log_capital.clip(min=0))
     return p_values

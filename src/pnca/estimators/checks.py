@@ -211,6 +211,8 @@ def _validate_numbers(estimator: BaseEstimator, arrays: tuple[Any, ...], *, rese
     kinds: Any = getattr(X, "dtypes", ()) if is_table else [getattr(X, "dtype", None)]
     if any(getattr(kind, "kind", "") in ("m", "M") for kind in kinds) or holds_dates(X):
         raise InvalidInputError("X holds dates or durations: convert them to numbers, such as days, first.")
+    if is_table and any(getattr(kind, "kind", "") == "c" for kind in kinds):
+        raise InvalidInputError("X holds complex numbers: take their parts.")  # pandas drops the imaginary
     is_single = all(isinstance(kind, np.dtype) and np.can_cast(kind, np.float32) for kind in kinds)
     dtype = np.float32 if is_single else np.float64
     try:
