@@ -39,7 +39,7 @@ def make_paths(
     repeats: int,
     rng: np.random.RandomState,
 ) -> tuple[list[Path], list[int]]:
-    """Paths of all folds and repeats, and the sizes, which are the same for all."""
+    """Paths of all folds and repeats, and the mean sizes; without groups all paths have the same."""
     drawn = []
     for _ in range(repeats):
         folds = assign_folds(labels, _N_FOLDS, rng, groups)
@@ -47,8 +47,8 @@ def make_paths(
             shown, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             if len(np.unique(labels[shown])) < 2:
                 raise InvalidInputError(
-                    "A learning curve needs two classes outside of every fold, and one fold holds all examples "
-                    "of a class: add examples (groups) of that class."
+                    "A learning curve needs two classes outside of every fold, and one fold holds all "
+                    "examples of a class: add examples (groups) of that class."
                 )
             within, cuts = nested_order(labels[shown], None if groups is None else groups[shown], rng)
             known = np.isin(labels[held_out], labels[shown])
@@ -61,7 +61,8 @@ def make_paths(
         # The next place where no group is split.
         places = np.searchsorted(path.cuts, chosen).clip(max=len(path.cuts) - 1)
         paths.append(path._replace(cuts=path.cuts[places]))
-    return paths, chosen
+    learnt = np.mean([path.cuts for path in paths], axis=0)
+    return paths, [round(size) for size in learnt.tolist()]
 
 
 def check_sizes(sizes: Sequence[int], least: int, most: int) -> list[int]:
