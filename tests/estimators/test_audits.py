@@ -184,11 +184,12 @@ def test_make_paths__never_split_groups_and_are_nested():
     groups[98:] = 30  # a class of one group: nobody can learn it and be scored on it
     paths, sizes = make_paths(labels, groups, None, 2, rng)
     assert len(paths) == 10
+    np.testing.assert_allclose(np.mean([path.cuts for path in paths], axis=0), sizes, atol=0.5)
     for path in paths:
         assert not set(groups[path.order]) & set(groups[path.scored])
         for cut, size in zip(path.cuts, sizes, strict=True):
             assert not set(groups[path.order[:cut]]) & set(groups[path.order[cut:]])
-            assert size <= cut <= size + np.bincount(groups).max() or cut == len(path.order)
+            assert abs(cut - size) <= np.bincount(groups).max()
         assert (labels[path.scored] < 2).all()
     with pytest.raises(InvalidInputError, match="needs two classes outside of every fold"):
         make_paths(labels // 2, groups, None, 1, rng)

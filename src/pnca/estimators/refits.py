@@ -39,7 +39,7 @@ def make_paths(
     repeats: int,
     rng: np.random.RandomState,
 ) -> tuple[list[Path], list[int]]:
-    """Paths of all folds and repeats, and the sizes, which are the same for all."""
+    """Paths of all folds and repeats, and the mean sizes; without groups all paths have the same."""
     drawn = []
     for _ in range(repeats):
         folds = assign_folds(labels, _N_FOLDS, rng, groups)
@@ -61,7 +61,8 @@ def make_paths(
         # The next place where no group is split.
         places = np.searchsorted(path.cuts, chosen).clip(max=len(path.cuts) - 1)
         paths.append(path._replace(cuts=path.cuts[places]))
-    return paths, chosen
+    learnt = np.mean([path.cuts for path in paths], axis=0)
+    return paths, [round(size) for size in learnt.tolist()]
 
 
 def check_sizes(sizes: Sequence[int], least: int, most: int) -> list[int]:
