@@ -140,7 +140,7 @@ class Columns:
         _warn(found)
         if not sum(column.n_places for column in found):
             raise InvalidInputError("X has no column that tells its rows apart.")
-        return cls(tuple(found))
+        return cls(tuple(found), is_plain=all(c.kind == "number" and not c.has_holes for c in found))
 
     @classmethod
     def of_numbers(cls, X: Any, inputs: NDArray[np.floating[Any]]) -> Columns:  # noqa: ANN401

@@ -227,6 +227,23 @@ def test_codes__that_are_named_by_rows_are_refused():
         PNCAClassifier(categorical_features=np.zeros((2, 2)), **QUIET).fit(np.stack([y, y], axis=1), y)
 
 
+@pytest.mark.parametrize("kind", [object, "Float64"])
+@pytest.mark.parametrize("name", ["PNCA", "PNCA positive"])
+def test_numbers__of_any_type_of_column_are_the_same_numbers(name, kind):
+    """One scale for all columns is better here, which tables of other values do not get."""
+    rng = np.random.RandomState(0)
+    y = np.arange(60) % 3
+    plain = pd.DataFrame({"size": 3.0 * y + rng.normal(size=60), "noise": 0.01 * rng.normal(size=60)})
+    other = plain.assign(size=plain["size"].astype(kind))
+    models = [make(name, max_epochs=3, scaling="auto").fit(X, y) for X in (plain, other)]
+    assert models[0].columns_ == models[1].columns_
+    spreads = [model.input_spread_ for model in models]
+    assert len(set(spreads[0])) == 1
+    np.testing.assert_array_equal(*spreads)
+    for X in (plain, other):
+        np.testing.assert_array_equal(*(model.predict_proba(X) for model in models))
+
+
 def test_search__over_a_table_works(table):
     assert cross_val_score(EnsembleClassifier(max_epochs=3, random_state=0), *table, cv=3).min() > 0.3
 

@@ -172,7 +172,8 @@ def _columns(options: Options, X: Any) -> Columns | None:  # noqa: ANN401
         return None
     if not is_rows:
         raise InvalidInputError("categorical_features are for rows of numbers, without a module or images.")
-    return Columns.fit(X, coded)
+    columns = Columns.fit(X, coded)
+    return None if columns.is_plain else columns  # such as objects that are all numbers
 
 
 def _validate(
