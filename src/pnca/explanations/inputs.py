@@ -94,8 +94,9 @@ class Looks:
         residuals: FloatArray | None,
         squares: FloatArray | None,
         unit: float,
+        class_parts: FloatArray | None = None,
     ) -> tuple[Column, ...]:
-        """The most unusual columns of one input, from its residuals (p,) and squares (p,), in their order.
+        """The most unusual columns of one input, from its residuals, squares and class parts (p,), in order.
 
         Columns whose value no training example had come first; there are at most a hundred in all.
         """
@@ -104,7 +105,8 @@ class Looks:
         new = np.zeros(len(self.parts), dtype=bool)
         for j in self._categories:
             new[j] = _is_new(self.parts[j], given[j])
-        parts = np.fmax(of_residual.shares, of_distance.shares)
+        of_class = self._folded(class_parts, unit)
+        parts = np.fmax(np.fmax(of_residual.shares, of_distance.shares), of_class.shares)
         order = np.lexsort((-np.nan_to_num(parts), ~new))[:MOST_COLUMNS]
         signs = self._signs(residuals)
         return tuple(
@@ -118,6 +120,7 @@ class Looks:
                 residual_share=_known(of_residual.shares[j]),
                 distance=_known(of_distance.lengths[j]),
                 distance_share=_known(of_distance.shares[j]),
+                class_share=_known(of_class.shares[j]),
                 is_new=bool(new[j]),
             )
             for j in order.tolist()
@@ -139,7 +142,7 @@ class Looks:
         column_of = np.repeat(np.arange(n), self._n_places)
         of_columns = np.bincount(column_of, weights=squares, minlength=n)
         total = of_columns.sum()
-        return _Folded(np.sqrt(of_columns) / unit, of_columns / (total if total > 0 else 1.0))
+        return _Folded(np.sqrt(of_columns.clip(0)) / unit, of_columns / (total if total > 0 else 1.0))
 
     def _signs(self, residuals: FloatArray | None) -> FloatArray:
         """Sign of the residual of each column that is a number, and one of all others: (q,)."""
