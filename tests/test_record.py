@@ -111,6 +111,15 @@ def test_ids__may_be_texts_numbers_and_dates(ids):
     assert unique_ids(ids, 3).tolist() == np.asarray(ids, dtype=getattr(ids, "dtype", object)).tolist()
 
 
+def test_ids__in_nanoseconds_are_dates():
+    ids = np.array(["2020-01-01T01", "2020-01-02"], "M8[ns]")
+    found = Record(inputs=None, labels=np.zeros(2), ids=unique_ids(ids, 2))
+    assert found.ids.tolist() == [datetime.datetime(2020, 1, 1, 1), datetime.datetime(2020, 1, 2)]
+    assert found.rows_of([ids[1], datetime.datetime(2020, 1, 1, 1)]).tolist() == [1, 0]
+    with pytest.raises(InvalidInputError, match="ids is missing for 1 examples, the first in row 1"):
+        unique_ids(np.array(["2020-01-01", "NaT"], "M8[ns]"), 2)
+
+
 def test_ids__of_pandas_are_pythons_own():
     pd = pytest.importorskip("pandas")
     zoned = pd.Series(pd.date_range("2020-01-01", periods=2, tz="UTC"))

@@ -78,7 +78,7 @@ class Record:
         known = {name: row for row, name in enumerate(range(n) if self.ids is None else self.ids.tolist())}
         found = []
         for name in names:
-            plain = name.item() if isinstance(name, np.generic) else name
+            plain = _own([name]).tolist()[0] if isinstance(name, np.generic) else name
             if not isinstance(plain, Hashable) or plain not in known:
                 what = f"row {plain!r}: rows are 0 to {n - 1}" if self.ids is None else f"id {plain!r}"
                 raise InvalidInputError(f"No training example has {what}.")
@@ -89,14 +89,13 @@ class Record:
 def names_of(what: str, names: ArrayLike, n: int) -> NDArray[Any]:
     """Names (n,) of examples or groups, whatever they are; an error where one is missing.
 
-    Text is an array of objects, so that one long name does not widen all.
+    Text is an array of objects, so that one long name does not widen all, and so are dates.
     """
     if isinstance(names, np.ma.MaskedArray):
         raise InvalidInputError(f"{what} is a masked array: leave the masked examples out, or fill them.")
     # Of a list, numpy would make 1 and "1" the same.
     found = np.array(names, dtype=None if hasattr(names, "dtype") else object)
-    if found.dtype == object and any(hasattr(name, "to_pydatetime") for name in found.flat):
-        found = np.array([_without_pandas(name) for name in found.tolist()], dtype=object)
+    found = _own(found) if found.ndim == 1 else found
     if found.ndim != 1:
         raise InvalidInputError(f"{what} must have one entry an example; its shape is {found.shape}.")
     if len(found) != n:
@@ -109,11 +108,23 @@ def names_of(what: str, names: ArrayLike, n: int) -> NDArray[Any]:
         raise InvalidInputError(
             f"{what} is missing for {len(missing)} examples, the first in row {missing[0]}: {remedy}."
         )
-    return found.astype(object) if found.dtype.kind in "US" else found
+    return found
+
+
+def _own(names: Any) -> NDArray[Any]:  # noqa: ANN401
+    """Names (n,) with texts and dates as Python's own, which files can hold; of dates to the microsecond."""
+    found = np.asarray(names)
+    if found.dtype.kind in "mM":  # numpy makes whole numbers of nanoseconds
+        found = found if np.datetime_data(found.dtype)[0] == "D" else found.astype(f"{found.dtype.kind}8[us]")
+    if found.dtype.kind in "USmM":
+        return found.astype(object)
+    if found.dtype == object and any(hasattr(name, "to_pydatetime") for name in found):
+        return np.array([_without_pandas(name) for name in found.tolist()], dtype=object)
+    return found
 
 
 def _without_pandas(name: Any) -> Any:  # noqa: ANN401
-    """A date of pandas as one of Python's, which files can hold."""
+    """A date of pandas as one of Python's."""
     return name.to_pydatetime() if hasattr(name, "to_pydatetime") and not is_missing(name) else name
 
 

@@ -54,6 +54,8 @@ def test_explain__finds_the_column_that_is_wrong(pooled):
     for case in pooled.explain(wrong):
         assert case.columns[0].name == 1
         assert case.columns[0].distance_share > 0.9
+        assert case.columns[0].class_share > 0.9
+        assert sum(column.class_share for column in case.columns) == pytest.approx(1)
         assert case.deviations > 3.5
         assert (case.columns[0].low, case.columns[0].high) == (X[:, 1].min(), X[:, 1].max())
 

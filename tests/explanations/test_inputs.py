@@ -69,6 +69,8 @@ def test_unusual__folds_the_places_of_a_column_and_names_new_values():
     assert size.residual == pytest.approx(-2.4)
     assert ward.residual_share + size.residual_share == pytest.approx(1)
     assert (none.residual, none.distance_share) == (0, 0)
+    of_class = looks.unusual(("s", 7, 1.5), [Typical()] * 3, None, None, 0.5, np.array([1.0, 1, 1, 2, -1]))
+    assert [column.class_share for column in of_class] == pytest.approx([0.75, 0.25, 0])
     without = looks.unusual(("e", 7, 1.5), [Typical()] * 3, None, None, unit=0.5)
     assert without[0].name == "ward"
     assert (without[0].residual, without[0].distance, without[0].is_new) == (None, None, False)

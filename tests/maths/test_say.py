@@ -9,6 +9,7 @@ from sklearn.metrics import roc_auc_score
 from pnca.maths.say import (
     Say,
     apartness,
+    class_distance_parts,
     class_shape,
     log_class_distances,
     log_say,
@@ -30,6 +31,25 @@ def test_shrinkage_share__is_that_of_scikit_learn(n, p):
     variances = torch.linalg.svdvals(torch.from_numpy(points)).square() / n
     found = shrinkage_share(torch.from_numpy(points), variances)
     assert float(found) == pytest.approx(ledoit_wolf_shrinkage(points, assume_centered=True))
+
+
+@pytest.mark.parametrize(("n", "p", "c"), [(50, 4, 3), (30, 60, 2), (20, 1, 2)])
+def test_class_distance_parts__match_a_loop_over_columns(n, p, c):
+    points, labels = classes(n, p, c)
+    queries = 3 * np.random.RandomState(1).normal(size=(7, p))
+    centres = np.stack([points[labels == k].mean(axis=0) for k in range(c)])
+    covariance, _ = ledoit_wolf(points - centres[labels], assume_centered=True)
+    precision = np.linalg.inv(covariance)
+    given = torch.from_numpy(points), torch.from_numpy(labels)
+    shape = class_shape(*given, torch.ones(n, dtype=torch.bool))
+    found = class_distance_parts(torch.from_numpy(queries), shape).numpy()
+    for query, parts in zip(queries, found, strict=True):
+        gaps = [query - centre for centre in centres]
+        gap = min(gaps, key=lambda gap: float(gap @ precision @ gap))
+        expected = [gap[j] * sum(precision[j, k] * gap[k] for k in range(p)) for j in range(p)]
+        np.testing.assert_allclose(parts, expected, rtol=1e-6, atol=1e-8)
+    log_distances = log_class_distances(torch.from_numpy(queries), shape)
+    np.testing.assert_allclose(found.sum(axis=1) + 1e-4, np.exp(2 * log_distances.numpy()), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("n", "p", "c"), [(50, 4, 3), (30, 60, 2), (20, 1, 2)])

@@ -124,8 +124,8 @@ def test_record__comes_back_with_the_model_and_can_be_left_out(tmp_path):
         pnca.save(made, tmp_path / "x.pnca", store="all")
 
 
-def test_record__without_pandas_says_what_is_missing_and_is_not_lost(tmp_path, monkeypatch):
-    path = pnca.save(model("table")[0], tmp_path / "a.pnca")
+@pytest.fixture
+def without_pandas(monkeypatch):
     original = builtins.__import__
 
     def without(name, *others, **more):
@@ -133,7 +133,12 @@ def test_record__without_pandas_says_what_is_missing_and_is_not_lost(tmp_path, m
             raise ImportError(name)
         return original(name, *others, **more)
 
-    monkeypatch.setattr(builtins, "__import__", without)
+    return lambda: monkeypatch.setattr(builtins, "__import__", without)
+
+
+def test_record__without_pandas_says_what_is_missing_and_is_not_lost(tmp_path, without_pandas):
+    path = pnca.save(model("table")[0], tmp_path / "a.pnca")
+    without_pandas()
     found = pnca.load(path)
     assert found.record_.inputs is None
     assert "pip install 'pnca[studies]'" in found.record_.missing
@@ -185,6 +190,15 @@ def test_forgery__of_a_record_is_refused(case, tmp_path):
     pytest.importorskip("pandas")
     forge(path := tmp_path / "model.pnca", "table", CHANGES[case])
     with pytest.raises(CorruptDataError, match=r"model\.pnca is damaged \(it has .*\): take another copy"):
+        pnca.load(path)
+
+
+@pytest.mark.parametrize("case", sorted(CHANGES.keys() - {"a frequency that is none"}))
+def test_forgery__of_a_record_is_refused_without_pandas_too(case, tmp_path, without_pandas):
+    pytest.importorskip("pandas")
+    forge(path := tmp_path / "model.pnca", "table", CHANGES[case])
+    without_pandas()
+    with pytest.raises(CorruptDataError, match="is damaged"):
         pnca.load(path)
 
 

@@ -48,6 +48,7 @@ class Column(NamedTuple):
     residual_share: float | None  # of the squared residual of the input
     distance: float | None  # from the named examples, root mean square, in standard deviations
     distance_share: float | None  # of the squared distance
+    class_share: float | None  # of the squared distance from the nearest class; it may be negative
     is_new: bool  # a category that no training example had
 
 

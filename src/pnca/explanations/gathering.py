@@ -181,4 +181,6 @@ def _unusual(ledger: Ledger, looks: Looks, given: Any, typical: list[Typical], i
     residuals, squares = (None if part is None else part[i] for part in (ledger.residuals, ledger.squares))
     if not looks.parts or looks.shape is not None:
         return {"columns": (), "maps": looks.maps(residuals, squares, ledger.unit)}
-    return {"columns": looks.unusual(given, typical, residuals, squares, ledger.unit), "maps": {}}
+    of_class = None if ledger.class_parts is None else ledger.class_parts[i]
+    columns = looks.unusual(given, typical, residuals, squares, ledger.unit, of_class)
+    return {"columns": columns, "maps": {}}

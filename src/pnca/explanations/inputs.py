@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,15 +94,19 @@ class Looks:
         residuals: FloatArray | None,
         squares: FloatArray | None,
         unit: float,
+        class_parts: FloatArray | None = None,
     ) -> tuple[Column, ...]:
-        """The most unusual columns of one input, from its residuals (p,) and squares (p,), in their order.
+        """The most unusual columns of one input, from its residuals, squares and class parts (p,), in order.
 
         Columns whose value no training example had come first; there are at most a hundred in all.
         """
         of_residual = self._folded(None if residuals is None else np.square(residuals), unit)
         of_distance = self._folded(squares, unit)
-        new = np.array([_is_new(part, value) for part, value in zip(self.parts, given, strict=True)])
-        parts = np.fmax(of_residual.shares, of_distance.shares)
+        new = np.zeros(len(self.parts), dtype=bool)
+        for j in self._categories:
+            new[j] = _is_new(self.parts[j], given[j])
+        of_class = self._folded(class_parts, unit)
+        parts = np.fmax(np.fmax(of_residual.shares, of_distance.shares), of_class.shares)
         order = np.lexsort((-np.nan_to_num(parts), ~new))[:MOST_COLUMNS]
         signs = self._signs(residuals)
         return tuple(
@@ -115,27 +120,37 @@ class Looks:
                 residual_share=_known(of_residual.shares[j]),
                 distance=_known(of_distance.lengths[j]),
                 distance_share=_known(of_distance.shares[j]),
+                class_share=_known(of_class.shares[j]),
                 is_new=bool(new[j]),
             )
             for j in order.tolist()
         )
+
+    @cached_property
+    def _categories(self) -> list[int]:
+        return [j for j, part in enumerate(self.parts) if part.kind == "category"]
+
+    @cached_property
+    def _n_places(self) -> list[int]:
+        return [part.n_places for part in self.parts]
 
     def _folded(self, squares: FloatArray | None, unit: float) -> _Folded:
         """Squares of the places (p,) of a row as lengths of the columns (q,) and their shares in all."""
         n = len(self.parts)
         if squares is None:
             return _Folded(np.full(n, np.nan), np.full(n, np.nan))
-        column_of = np.repeat(np.arange(n), [part.n_places for part in self.parts])
+        column_of = np.repeat(np.arange(n), self._n_places)
         of_columns = np.bincount(column_of, weights=squares, minlength=n)
         total = of_columns.sum()
-        return _Folded(np.sqrt(of_columns) / unit, of_columns / (total if total > 0 else 1.0))
+        return _Folded(np.sqrt(of_columns.clip(0)) / unit, of_columns / (total if total > 0 else 1.0))
 
     def _signs(self, residuals: FloatArray | None) -> FloatArray:
         """Sign of the residual of each column that is a number, and one of all others: (q,)."""
-        signs, places = np.ones(len(self.parts)), np.cumsum([0, *(part.n_places for part in self.parts)])
+        signs, places = np.ones(len(self.parts)), np.cumsum([0, *self._n_places])
         if residuals is None:
             return signs
-        is_number = [part.kind != "category" and part.n_places > 0 for part in self.parts]
+        is_number = np.array(self._n_places) > 0
+        is_number[self._categories] = False
         first = residuals[places[:-1][is_number]]
         signs[is_number] = np.where(first < 0, -1.0, 1.0)
         return signs
@@ -181,7 +196,7 @@ def _known(number: float) -> float | None:
 
 
 def _is_new(part: tables.Column, value: Any) -> bool:  # noqa: ANN401
-    if part.kind != "category" or is_missing(value) or part.expects_new:
+    if is_missing(value) or part.expects_new:
         return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numpy compares text with numbers

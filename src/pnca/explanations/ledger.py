@@ -26,6 +26,7 @@ class Ledger(NamedTuple):
     deviations: FloatArray | None  # (n,), of the residual from the typical one
     distances: FloatArray | None  # (n, k), to the named examples in standard units
     squares: FloatArray | None  # (n, p), of the differences from them
+    class_parts: FloatArray | None  # (n, p), of the squared distance from the nearest class; None without say
     unit: float  # standard deviation of scaled inputs, by which residuals and squares are measured
 
     @property

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Columns that are listed, cases that are printed, letters of a value.
 MOST_COLUMNS, MOST_CASES, MOST_LETTERS = 6, 3, 24
+#: What columns are compared with: the other columns of the input, the named examples, the nearest class.
+UNLIKE = ("unlike the others", "unlike the examples", "unlike any class")
 #: Letters of a line, where that can be chosen.
 _WIDTH = 100
 #: Classes whose parts are listed; of more the least probable are added up.
@@ -129,7 +131,7 @@ def examples_table(case: Explanation, most: int = MOST_COLUMNS) -> tuple[list[st
 
 def columns_table(case: Explanation, most: int = MOST_COLUMNS) -> tuple[list[str], list[list[str]]]:
     """The most unusual columns: head and rows."""
-    head = ["column", "value", "typical", "range", "unlike the others", "unlike the examples"]
+    head = ["column", "value", "typical", "range", *UNLIKE]
     rows = [
         [
             short(column.name, _MOST_IN_NAMES),
@@ -138,6 +140,7 @@ def columns_table(case: Explanation, most: int = MOST_COLUMNS) -> tuple[list[str
             "" if column.low is None else f"{short(column.low)} to {short(column.high)}",
             part_text(column.residual, column.residual_share, is_signed=column.low is not None),
             part_text(column.distance, column.distance_share),
+            "" if column.class_share is None else f"{100 * column.class_share:.0f} %",
         ]
         for column in case.columns[:most]
     ]

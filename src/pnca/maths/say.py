@@ -53,6 +53,10 @@ class Say:
         """Log of the say (n,) at these log distances (n,)."""
         return log_say((log_distances - self.typical) / self.spread, self.apartness)
 
+    def parts(self, inputs: Tensor) -> Tensor:
+        """What each column has (n, p) in the squared distance of scaled inputs (n, ...) from their class."""
+        return class_distance_parts(inputs.flatten(start_dim=1), self.shape.to(inputs))
+
     def log(self, inputs: Tensor) -> Tensor:
         """Log of the say (n,) for scaled inputs (n, ...)."""
         return self.log_of(log_class_distances(inputs.flatten(start_dim=1), self.shape.to(inputs)))
@@ -126,6 +130,26 @@ def log_class_distances(points: Tensor, shape: ClassShape) -> Tensor:
     a, b = (_in_deviations(part, shape) for part in (points, shape.centres))
     squares = sq_distances(a, b).amin(dim=1)
     return (squares + _NOISE).log() / 2
+
+
+def class_distance_parts(points: Tensor, shape: ClassShape) -> Tensor:
+    r"""What each column has in the squared distance from the nearest class: (n, p) -> (n, p).
+
+    .. math:: \delta_{ij} \, (\Sigma^{-1} \delta_i)_j, \quad \delta_i = x_i - \mu_{c(i)}
+
+    They add up to :math:`d_i^2` without its :math:`\epsilon`; a part is negative where a column lies as its
+    neighbours would have it and they do not.
+
+    >>> directions, spreads = torch.tensor([[1.0, 0.0]]), torch.tensor([10.0])
+    >>> shape = ClassShape(torch.zeros(1, 2), directions, spreads, beside=torch.tensor(1.0))
+    >>> class_distance_parts(torch.tensor([[10.0, 3.0]]), shape)
+    tensor([[1., 9.]])
+    """
+    a, b = (_in_deviations(part, shape) for part in (points, shape.centres))
+    apart = points - shape.centres[sq_distances(a, b).argmin(dim=1)]
+    along = apart @ shape.directions.mT
+    beside = (apart - along @ shape.directions) / shape.beside.square()
+    return apart * ((along / shape.spreads.square()) @ shape.directions + beside)
 
 
 def _in_deviations(points: Tensor, shape: ClassShape) -> Tensor:

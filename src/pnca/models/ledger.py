@@ -104,6 +104,7 @@ def _ledger_of_piece(
     residuals, deviations = (None, None) if reader.novelty is None else reader.novelty.parts(inputs)
     others = None if training is None else training.flatten(start_dim=1)[carried.rows.cpu()].to(inputs)
     points = inputs.flatten(start_dim=1)
+    say_of_pool = None if reader.pool is None else reader.pool.say
     return {
         "named": carried.named,
         "others": carried.others,
@@ -117,6 +118,7 @@ def _ledger_of_piece(
         "deviations": deviations,
         "distances": None if others is None else standard_distances(points, others, unit),
         "squares": None if others is None else column_squares(points, others),
+        "class_parts": None if say_of_pool is None else say_of_pool.parts(inputs),
     }
 
 
