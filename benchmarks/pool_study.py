@@ -229,7 +229,7 @@ def pool(parts: Parts, heard: list[int], power: float) -> Callable[[Tensor, Tens
     likelihoods = alone(parts.out_of_fold, parts.held_out).exp()
     likelihoods = likelihoods[:, torch.arange(len(parts.labels)), parts.labels]
     ones = torch.ones(len(parts.labels)).double()
-    of_expert = pooling.prior_counts(1, len(parts.log_prior))[1]
+    of_expert = pooling.prior_counts(1, len(parts.log_prior), n_columns=1)[1]
     names = (*PARTS, *LEFT_OUT)
     counts = torch.stack([of_expert * (names[k] in TRUSTED) for k in heard])
     weights = pool_weights(likelihoods, ones, counts)

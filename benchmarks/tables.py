@@ -145,7 +145,7 @@ def line_and_forest(draw: Draw, seed: int) -> Answer:
     held_out = torch.stack([fit.log_probabilities for fit in fits])
     rows = torch.arange(len(draw.labels))
     likelihoods = held_out[:, rows, torch.from_numpy(draw.labels)].exp()
-    counts = prior_counts(len(fits), n_classes)[1:]
+    counts = prior_counts(len(fits), n_classes, draw.inputs.shape[1])[1:]
     weights = pool_weights(likelihoods, torch.ones(len(rows)).double(), counts).log()[:, None]
     scaler = examples.scaler
     assert scaler is not None

@@ -132,5 +132,10 @@ def test_experts__are_repeatable(name):
 
 
 def test_prior_counts__experts_begin_with_less_the_more_classes_there_are_and_neighbours_with_nothing():
-    assert prior_counts(2, 2).tolist() == [0.0, 2.0, 2.0]
-    assert prior_counts(1, 5).tolist() == [0.0, 0.5]
+    assert prior_counts(2, 2, 100).tolist() == [0.0, 2.0, 2.0]
+    assert prior_counts(1, 5, 1001).tolist() == [0.0, 0.5]
+
+
+@pytest.mark.parametrize("n_columns", [101, 784, 1000])
+def test_prior_counts__neighbours_are_trusted_beforehand_with_as_many_columns_as_pixels(n_columns):
+    assert prior_counts(2, 10, n_columns).tolist() == [10.0, 2 / 9, 2 / 9]

@@ -90,15 +90,21 @@ def test_options__networks_and_steps_are_small_beside_experts_unless_they_are_gi
 
 
 @pytest.mark.parametrize(
-    ("n_columns", "sizes"), [(100, (100,)), (101, (200, 200)), (1000, (200, 200)), (1001, (100,))]
+    ("n_columns", "networks"),
+    [
+        (100, (8, (100,), 1e-2)),
+        (101, (12, (100, 100), 5e-3)),
+        (1000, (12, (100, 100), 5e-3)),
+        (1001, (8, (100,), 1e-2)),
+    ],
 )
-def test_options__networks_beside_experts_are_larger_with_many_columns(n_columns, sizes):
-    given = Options.of(PNCAClassifier())
-    assert given.settled((n_columns,)).hidden_layer_sizes == sizes
+def test_options__networks_beside_experts_are_deeper_and_learn_slower_with_many_columns(n_columns, networks):
+    found = Options.of(PNCAClassifier()).settled((n_columns,))
+    assert (found.n_particles, found.hidden_layer_sizes, found.learning_rate) == networks
 
 
 @pytest.mark.parametrize(
-    ("n", "n_columns", "epochs"), [(100, 100, 50), (100, 101, 90), (100, 1001, 60), (5000, 20, 22)]
+    ("n", "n_columns", "epochs"), [(100, 100, 50), (100, 101, 200), (100, 1001, 60), (5000, 20, 22)]
 )
 def test_options__of_the_epochs_beside_experts_there_are_few(n, n_columns, epochs):
     assert options(experts="auto").n_epochs(n, n_columns) == epochs

@@ -87,6 +87,17 @@ def test_networks__are_small_beside_experts_and_large_without(noisy):
     assert [model.particles_.shape[1] for model in (alone, beside)] == [4 * 200 + 201 * 200 + 201 * 10, 1410]
 
 
+@pytest.mark.parametrize(("n_columns", "begins_with"), [(100, 0), (101, 10)])
+def test_pool__neighbours_begin_with_trust_where_columns_are_as_many_as_pixels(n_columns, begins_with):
+    X = np.random.RandomState(0).normal(size=(60, n_columns))
+    X[:, 0] *= 30
+    weights = pooled(max_epochs=2).fit(X, X[:, 0] > 0).pool_weights_  # a line is right everywhere
+    # Each round of maximisation leaves a part what it began with, of all examples and all that began.
+    least = begins_with / (60 + begins_with + 2 + 2)
+    assert weights["neighbours"] >= least
+    assert (weights["neighbours"] > 10 / 74) == (begins_with == 10)
+
+
 # What is said
 
 

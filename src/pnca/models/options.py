@@ -20,12 +20,13 @@ _LEAST_EPOCHS_OF_MANY = 5
 #: How much more images are changed for every other particle; out of fold these, the others or all are chosen.
 MORE_AUGMENTATION = 1.5
 #: Experts of a pool, and the neighbours beside them: few small networks, trained in fewer and larger steps.
-#: With many columns, such as pixels, larger networks are better; with very many they take too long.
+#: With many columns, such as pixels, deeper networks that learn for longer are better; with very many they
+#: take too long.
 POOLED = ("linear", "forest")
 _SMALL = {"n_particles": 8, "hidden_layer_sizes": (100,), "learning_rate": 1e-2}
-_WIDE = {**_SMALL, "hidden_layer_sizes": (200, 200)}
+_WIDE = {"n_particles": 12, "hidden_layer_sizes": (100, 100), "learning_rate": 5e-3}
 _MANY_COLUMNS, _VERY_MANY_COLUMNS = 100, 1000
-_EPOCHS_IN_POOL, _EPOCHS_OF_MANY, _EPOCHS_OF_VERY_MANY = 50, 90, 60
+_EPOCHS_IN_POOL, _EPOCHS_OF_MANY, _EPOCHS_OF_VERY_MANY = 50, 200, 60
 #: The same where particles answer alone.
 _LARGE = {"n_particles": 10, "hidden_layer_sizes": (200, 200), "learning_rate": 3e-3}
 
@@ -72,8 +73,8 @@ class Options:
     def settled(self, input_shape: tuple[int, ...]) -> Options:
         """The same with the experts, networks and steps that inputs of this shape get if none are given."""
         experts = self._expert_names(input_shape)
-        is_wide = _MANY_COLUMNS < math.prod(input_shape) <= _VERY_MANY_COLUMNS
-        networks: dict[str, Any] = (_WIDE if is_wide else _SMALL) if experts else _LARGE
+        of_rows = _WIDE if has_many_columns(math.prod(input_shape)) else _SMALL
+        networks: dict[str, Any] = of_rows if experts else _LARGE
         found = {name: value for name, value in networks.items() if _is_auto(getattr(self, name))}
         return replace(self, experts=experts, **found)
 
@@ -171,6 +172,11 @@ class Options:
         """What changes training images at random, if anything does."""
         strengths = self.strengths(input_shape)
         return Augmentation(image=self.image(input_shape), strengths=strengths) if any(strengths) else None
+
+
+def has_many_columns(n_columns: int) -> bool:
+    """Whether rows have as many columns as small pictures have pixels, and not more by far."""
+    return _MANY_COLUMNS < n_columns <= _VERY_MANY_COLUMNS
 
 
 def _is_auto(value: Any) -> bool:  # noqa: ANN401

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from pnca.maths.pool import Answers, pool_weights, pooled
 from pnca.maths.say import Say
 from pnca.models.experts import EXPERTS
+from pnca.models.options import has_many_columns
 from pnca.models.plan import rows_of_spread
 from pnca.models.pool import Pool
 from pnca.models.selection import Choice, OutOfFold
@@ -19,6 +22,9 @@ from pnca.training.shards import ProcessShards
 #: the classes less one. Experts estimate each class on its own, so that with many they deserve less trust
 #: beforehand; neighbours, the most flexible, get none.
 _COUNT = 2.0
+#: What neighbours get with many columns, such as pixels. A line then has more coefficients than there are
+#: examples; it may do well out of fold by luck, and a hundred examples do not tell.
+_COUNT_OF_NEIGHBOURS = 10.0
 
 
 def with_pool(
@@ -57,7 +63,8 @@ def with_pool(
         [pooled(answer[None], torch.ones(1).double(), log_prior, log_say).mean() for answer in logs]
     )
     likelihoods = alone.gather(2, labels.expand(len(alone), -1)[..., None]).squeeze(2).exp()
-    found = pool_weights(likelihoods, weights, prior_counts(len(fits), len(log_prior)))
+    counts = prior_counts(len(fits), len(log_prior), math.prod(examples.input_shape))
+    found = pool_weights(likelihoods, weights, counts)
     log_probabilities = Answers(alone, found.log()[:, None].expand(alone.shape[:2])).mean()
     return choice._replace(
         pool=Pool({name: fit.expert for name, fit in fits.items()}, found, say),
@@ -69,6 +76,8 @@ def with_pool(
     )
 
 
-def prior_counts(n_experts: int, n_classes: int) -> Tensor:
-    """What the weights are shrunk to (1 + experts,), as counts: of the neighbours none."""
-    return torch.tensor([0.0] + n_experts * [_COUNT / max(1, n_classes - 1)], dtype=torch.float64)
+def prior_counts(n_experts: int, n_classes: int, n_columns: int) -> Tensor:
+    """What the weights are shrunk to (1 + experts,), as counts: of the neighbours first."""
+    of_neighbours = _COUNT_OF_NEIGHBOURS if has_many_columns(n_columns) else 0.0
+    of_expert = _COUNT / max(1, n_classes - 1)
+    return torch.tensor([of_neighbours] + n_experts * [of_expert], dtype=torch.float64)
