@@ -11,10 +11,10 @@ from pnca.persistence.requests import NAME, requests_of, set_requests
 
 def test_requests__are_those_that_were_set():
     with sklearn.config_context(enable_metadata_routing=True):
-        model = PNCAClassifier().set_fit_request(groups="patient", sample_weight=True)
+        model = PNCAClassifier().set_fit_request(groups="patient", ids=True, sample_weight=True)
         model.set_score_request(sample_weight=False)
     found = requests_of(model)
-    assert found["fit"] == {"groups": "patient", "sample_weight": True}
+    assert found["fit"] == {"groups": "patient", "ids": True, "sample_weight": True}
     assert found["score"] == {"sample_weight": False}
     other = PNCAClassifier()
     assert NAME not in vars(other)

@@ -251,6 +251,11 @@ def _bootstrap(rng):
     return [_series(rng, _n(rng)), _number(rng, 0, [0.5, 0.95]), n_resamples], _check_interval
 
 
+def _share_interval(rng):
+    groups = pick(rng, [Odd(None, "no groups"), Odd(np.arange(9), "groups of another length", EITHER)])
+    return [_correct(rng, _n(rng)), groups, _number(rng, 0, [0.5, 0.95])], _check_interval
+
+
 def _check_interval(found, case, *arguments):
     mean, low, high = found
     assert np.isnan(low) == np.isnan(high), f"{case}: {found}"
@@ -315,6 +320,7 @@ _CALLS = {
     "coverage_at_risk": _selective((-0.1, [0, 0.05, 1])),
     "paired_interval": _paired,
     "bootstrap_interval": _bootstrap,
+    "share_interval": _share_interval,
     "fit_temperature": _fit_temperature,
     "apply_temperature": _apply_temperature,
 }  # fmt: skip

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from pnca.evaluation._validation import check_fraction
+from pnca.calibration.arguments import check_share
+from pnca.evaluation._validation import check_correct
+from pnca.training.sampling import numbered_groups
 
 
 def share_interval(
@@ -37,12 +39,10 @@ def share_interval(
     >>> [round(end, 3) for end in share_interval([True] * 95 + [False] * 5)]
     [0.95, 0.888, 0.978]
     """
-    right = np.asarray(correct, dtype=np.float64)
-    level = check_fraction("level", level, zero_allowed=False)
-    if not len(right):
-        return math.nan, math.nan, math.nan
-    share = float(right.mean())
-    n = len(right) if groups is None else _independent(right - share, np.asarray(groups), share)
+    right, level = check_correct(correct).astype(np.float64), check_share("level", level)
+    share, n = float(right.mean()), float(len(right))
+    if groups is not None:
+        n = _independent(right - share, numbered_groups(groups, len(right)), share)
     z = float(stats.norm.ppf((1 + level) / 2))
     middle = share + z**2 / (2 * n)
     half = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
@@ -50,10 +50,9 @@ def share_interval(
     return share, max(0.0, low), min(1.0, high)
 
 
-def _independent(deviations: np.ndarray, groups: np.ndarray, share: float) -> float:
+def _independent(deviations: NDArray[np.float64], groups: NDArray[np.int64], share: float) -> float:
     """Independent answers that would vary as much."""
-    names, number = np.unique(groups, return_inverse=True)
-    sums, n_groups, n = np.bincount(number, weights=deviations), len(names), len(deviations)
+    sums, n_groups, n = np.bincount(groups, weights=deviations), groups.max() + 1, len(deviations)
     if n_groups < 2:
         return 1.0
     variance = n_groups / (n_groups - 1) * float((sums**2).sum()) / n**2
