@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import pnca
 from pnca.interfaces import cli
 
-STUDIES = ("benchmark", "demo", "report", "reproduce")
+COMMANDS = ("benchmark", "demo", "explain", "fit", "info", "predict", "report", "reproduce")
 PLUGIN = """
 from pnca.exceptions import InvalidInputError
 
@@ -52,7 +52,7 @@ def test_version__is_printed():
 def test_help__names_the_commands():
     result = call("--help")
     assert result.exit_code == 0
-    for name in STUDIES:
+    for name in COMMANDS:
         assert name in result.output
 
 
@@ -60,9 +60,20 @@ def test_entry_point__of_another_package_adds_a_command(install):
     install("a-plugin", {"greet": "a_plugin:greet"})
     help_text = call("--help").output
     assert "Greet someone." in help_text
-    assert all(name in help_text for name in STUDIES)
+    assert all(name in help_text for name in COMMANDS)
     result = call("greet", "--name", "Ada")
     assert (result.exit_code, result.output) == (0, "Hello Ada.\n")
+
+
+def test_help__lines_of_a_docstring_that_are_no_sentence_are_joined(install, monkeypatch):
+    install("a-plugin", {"greet": "a_plugin:greet"})
+    import a_plugin
+
+    a_plugin.greet.__doc__ = "Greet.\n\n    One line\n    and its rest.\n    Another.\n"
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.strip() for line in call("greet", "--help").output.splitlines()]
+    assert "One line and its rest." in lines
+    assert "Another." in lines
 
 
 @pytest.mark.parametrize(
@@ -82,7 +93,7 @@ def test_entry_point__that_cannot_be_loaded_is_named_and_the_others_work(install
     assert said.out == ""
     assert CliRunner().invoke(app, ["greet"]).output == "Hello you.\n"
     help_text = CliRunner().invoke(app, ["--help"]).output
-    assert all(name in help_text for name in STUDIES)
+    assert all(name in help_text for name in COMMANDS)
     assert "broken" not in help_text
 
 

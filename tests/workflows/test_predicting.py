@@ -9,6 +9,8 @@ import pytest
 import pnca
 from pnca import PNCAClassifier
 from pnca.exceptions import InvalidInputError
+from pnca.persistence.encoding import MalformedError
+from pnca.persistence.model_file import content_of, model_of
 from pnca.tables import open_table, read_table
 from pnca.workflows import predict_table
 from pnca.workflows import predicting as predicting_module
@@ -185,3 +187,23 @@ def test_answers__settings_that_cannot_be_met(model):
         Answers(model, Settings(n_examples=61))
     with pytest.raises(InvalidInputError, match="coverage"):
         Answers(model, Settings(coverage=1.5))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"target": 1},
+        {"sorts": {"marker": "nonsense"}},
+        {"sorts": []},
+        {"holes": "x"},
+        {"id": ["sample"]},
+        {"more": 1},
+    ],
+)
+def test_source__that_was_forged_is_refused(model, change):
+    content = content_of(model)
+    forged = json.loads(json.dumps(content.model))
+    forged["attributes"]["source_"]["TableSource"] |= change
+    with pytest.raises(MalformedError):
+        model_of(content._replace(model=forged), "cpu", None)
+    model_of(content, "cpu", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated
 
@@ -58,8 +59,8 @@ def _add(app: typer.Typer, entry: EntryPoint) -> None:
 
 
 def _flowing(text: str | None) -> str | None:
-    """A docstring whose lines end where the terminal's do."""
-    return text and "\n\n".join(" ".join(part.split("\n")) for part in text.split("\n\n"))
+    """A docstring whose lines end with a sentence, or where the terminal's do."""
+    return text and re.sub(r"(?<=[^.:\n])\n(?=[^\n])", " ", text)
 
 
 def main() -> None:

@@ -124,8 +124,8 @@ def read_table(path: str | Path, *, texts: Collection[str] = (), **options: Any)
     --------
     >>> path = getfixture("tmp_path") / "trees.csv"
     >>> _ = path.write_text("name,height,seen\nash,3.5,2024-05-01\nbirch,NA,2024-06-01\n")
-    >>> [str(kind) for kind in read_table(path).dtypes[1:]]
-    ['float64', 'datetime64[us]']
+    >>> [kind.kind for kind in read_table(path).dtypes[1:]]
+    ['f', 'M']
     """
     table = open_table(path, **options)
     raw = whole(table)

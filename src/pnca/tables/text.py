@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: Characters that are read at once, and that the first line, or a record, may have.
-BLOCK, LONGEST = 2**22, 2**24
+BLOCK, LONGEST = 2**21, 2**24
 #: Characters by which the delimiter is found out.
 _SAMPLE = 2**16
 _DELIMITERS = (",", ";", "\t", "|")

@@ -207,9 +207,9 @@ def _numbers(values: pd.Series[Any], has_commas: bool) -> pd.Series[Any]:
         found = pandas.to_numeric(values, errors="coerce")
         return _checked_numbers(found.astype(np.float64))[0]
     if has_commas:
-        is_comma = values.str.fullmatch(_COMMA).fillna(False).astype(bool)
+        is_comma = values.str.fullmatch(_COMMA, na=False).astype(bool)
         values = values.where(~is_comma, values.str.replace(",", "."))
-    is_number = values.str.fullmatch(_POINT).fillna(False).astype(bool)
+    is_number = values.str.fullmatch(_POINT, na=False).astype(bool)
     numbers = values.astype(object).where(is_number, math.nan).astype(np.float64)
     return _checked_numbers(numbers)[0]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: Rows that are predicted and written at once.
-_ROWS = 8192
+_ROWS = 4096
 #: Values of a column that were never seen in training, of which so many are kept to be shown.
 _SHOWN_VALUES = 100
 
@@ -173,7 +173,7 @@ def _id_column(table: TableFile, source: TableSource, given: str | None) -> str 
 
 
 def inputs_of(part: pd.DataFrame, table: TableFile, source: TableSource, row: int) -> pd.DataFrame:
-    """The columns of the model in some rows of a table, after ``row`` others; what was empty may be absent."""
+    """The model's columns in some rows of a table, after ``row`` others; what was empty may be absent."""
     lacking = [name for name in source.sorts if name not in part.columns]
     whole = part.assign(**dict.fromkeys(lacking, np.nan)) if lacking else part
     return typed(whole, table, source.sorts, row=row, holes=source.holes)

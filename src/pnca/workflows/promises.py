@@ -67,7 +67,8 @@ class Promises:
         if n:
             return f"{wrong} for {n} of {self.n_examples} ({_percent(n / self.n_examples)})"
         units = "examples" if self.n_groups is None else "groups"
-        return f"{wrong} for none (it takes {self.needed[share]} {units} without a mistake)"
+        needed = f"{self.needed[share]} {units} answered without a mistake, or more with few"
+        return f"{wrong} for none (it takes {needed})"
 
 
 def promises_of(model: Any) -> Promises:  # noqa: ANN401
