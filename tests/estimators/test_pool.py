@@ -208,10 +208,8 @@ def test_pure_noise__costs_little_more_than_the_class_shares():
 
 def test_class_weight__that_is_nothing_beside_another_is_refused(wine):
     """In a leaf of such examples alone shares would be nothing of nothing."""
-    X, y = wine
-    with pytest.raises(
-        InvalidInputError, match="class_weight gives class 2 1e-30, which is nothing beside 1e"
-    ):
+    X, y = wine[:2]
+    with pytest.raises(InvalidInputError, match="gives class 2 1e-30, which is nothing beside 1e"):
         pooled(class_weight={0: 1e30, 1: 1.0, 2: 1e-30}).fit(X, y)
     model = pooled(class_weight={0: 1e18, 1: 1.0, 2: 1e-18}).fit(X, y)
     assert np.isfinite(model.neighbors(X)[1]).all()
