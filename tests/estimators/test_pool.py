@@ -217,6 +217,15 @@ def test_pure_noise__costs_little_more_than_the_class_shares():
     assert loss < 1.05 * shares
 
 
+def test_class_weight__that_is_nothing_beside_another_is_refused(wine):
+    """In a leaf of such examples alone shares would be nothing of nothing."""
+    X, y = wine[:2]
+    with pytest.raises(InvalidInputError, match="gives class 2 1e-30, which is nothing beside 1e"):
+        pooled(class_weight={0: 1e30, 1: 1.0, 2: 1e-30}).fit(X, y)
+    model = pooled(class_weight={0: 1e18, 1: 1.0, 2: 1e-18}).fit(X, y)
+    assert np.isfinite(model.neighbors(X)[1]).all()
+
+
 def test_class_weight__is_like_repeating_examples_for_experts_too(wine):
     X, y = wine[:2]
     model = pooled(class_weight={0: 3.0, 1: 1.0, 2: 1.0}).fit(X, y)

@@ -56,9 +56,11 @@ TASKS = {
     "odd_table": Task("tables", 300, "a pandas table of odd columns, fitted; asked about odd tables"),
     "decision": Task("decisions", 2000, "a question to `decide` and the like, legal or not, on odd inputs"),
     "metric_call": Task("metrics", 1000, "a metric of legal or illegal arrays"),
-    "same_under_batches": Task("invariance", 100, "predictions do not depend on who else asks"),
-    "same_under_dtype": Task("invariance", 100, "equal numbers in other types and layouts are equal inputs"),
-    "same_under_threads": Task("invariance", 100, "the threads of torch and of the user do not matter"),
+    "same_under_batches": Task("invariance", 100, "predictions do not depend on who else asks", 300),
+    "same_under_dtype": Task(
+        "invariance", 100, "equal numbers in other types and layouts are equal inputs", 300
+    ),
+    "same_under_threads": Task("invariance", 100, "the threads of torch and of the user do not matter", 300),
     "same_under_row_order": Task("invariance", 100, "the order of the training rows does not matter", 120),
     "seeds": Task("invariance", 100, "`random_state` 0 to 99 all give an accurate model"),
 }

@@ -178,6 +178,11 @@ def class_weights(
             f"{name!r}: {value}" for name, value in zip(classes[wrong].tolist(), weights[wrong], strict=True)
         )
         raise InvalidInputError(f"class_weight must hold positive, finite numbers; got {wrong_ones}.")
+    if weights.min() < weights.max() * np.finfo(np.float32).tiny:  # in which networks are trained
+        raise InvalidInputError(
+            f"class_weight gives class {classes.tolist()[weights.argmin()]!r} {weights.min():g}, which is "
+            f"nothing beside {weights.max():g}: leave the class out, or give weights that lie less far apart."
+        )
     return weights
 
 
