@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         paper_settings,
     )
     from pnca.persistence.model_file import load, save
-    from pnca.pipelines import decide, drift, familiarity, predict_set
+    from pnca.pipelines import decide, drift, evidence, familiarity, neighbors, predict_set, uncertainty
     from pnca.training.checkpoints import checkpoints
     from pnca.training.distributed import distributed
 
@@ -32,17 +32,23 @@ __all__ = [
     "decide",
     "distributed",
     "drift",
+    "evidence",
     "familiarity",
     "load",
+    "neighbors",
     "paper_settings",
     "predict_set",
     "save",
+    "uncertainty",
 ]
 
 #: Where a name comes from, if not from the estimators.
 _MODULES = {"checkpoints": "pnca.training.checkpoints", "distributed": "pnca.training.distributed"}
 _MODULES |= dict.fromkeys(("load", "save"), "pnca.persistence.model_file")
-_MODULES |= dict.fromkeys(("decide", "drift", "familiarity", "predict_set"), "pnca.pipelines")
+_MODULES |= dict.fromkeys(
+    ("decide", "drift", "evidence", "familiarity", "neighbors", "predict_set", "uncertainty"),
+    "pnca.pipelines",
+)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

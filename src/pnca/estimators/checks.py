@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 from torch import Tensor
 
 from pnca.columns import Columns, are_needed, as_numbers, has_holes
+from pnca.estimators.notices import warn_of_columns, warn_of_inputs
 from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import Fitted
 from pnca.models.options import Options
@@ -84,9 +84,18 @@ def check_examples(
         columns=_plain(options, X, inputs) if columns is None else columns,
         record=_record(estimator, X, targets, groups, ids),
     )
+    if examples.columns is not None:
+        _refuse_constant(examples.columns)
+        takes_ids = getattr(estimator, "_keeps_record", False)
+        warn_of_columns(examples.columns, X, examples.groups, takes_ids=takes_ids)
     if inputs.size <= _MOST_SORTED:
         examples = examples.in_own_order()
     return scaled(options, examples)
+
+
+def _refuse_constant(columns: Columns) -> None:
+    if all(column.is_constant or column.kind == "left out" for column in columns.parts):
+        raise InvalidInputError("Every column of X is constant: nothing tells the examples apart.")
 
 
 def _record(
@@ -122,7 +131,20 @@ def _plain(options: Options, X: Any, inputs: Inputs) -> Columns | None:  # noqa:
 def _here(X: Any) -> Any:  # noqa: ANN401
     """X on this machine, in which NaN is a missing number."""
     if isinstance(X, Mapping) and not issparse(X):  # some sparse arrays are dicts
-        raise InvalidInputError("X is a dict: pass a pandas table, pandas.DataFrame(X).")
+        # Of numbers and texts pandas makes a table only where they are in a list.
+        rows = (
+            "X"
+            if any(hasattr(value, "__len__") and not isinstance(value, str) for value in X.values())
+            else "[X]"
+        )
+        raise InvalidInputError(f"X is a dict: pass a pandas table, pandas.DataFrame({rows}).")
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+        raise InvalidInputError("X is a list of dicts: pass a pandas table, pandas.DataFrame(X).")
+    if hasattr(X, "iloc") and not is_table(X):
+        raise InvalidInputError(
+            "X is a pandas Series: pass a table. One row of a table is table.iloc[[i]], and one column is "
+            "table[[name]]."
+        )
     return as_numbers(as_numpy(X) if isinstance(X, Tensor) else X)
 
 
@@ -205,13 +227,8 @@ def check_inputs(estimator: BaseEstimator, fitted: Fitted, X: Any) -> Inputs:  #
     inputs = _validate(estimator, X, columns=columns, reset=False)
     if columns is None:
         _check_shape(estimator, fitted, inputs.shape[1:])
-    elif names := [repr(name) for name in columns.new_holes(X)]:
-        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        warnings.warn(
-            f"X lacks values in columns of which the training data lacked none ({shown}): the median, or the "
-            "shares of the categories, stand for them.",
-            stacklevel=5,
-        )
+    else:
+        warn_of_inputs(columns, X, vars(estimator)["n_samples_fit_"])
     return _rows(inputs, is_flat=fitted.network.takes_rows)
 
 
