@@ -219,9 +219,31 @@ def test_arrays_of_other_numbers__are_refused_after_a_fit_with_holes(values, mes
         model.predict(np.full((2, 2), values))
 
 
-def test_dicts__are_refused_with_advice(model, table):
-    with pytest.raises(InvalidInputError, match="X is a dict: pass a pandas table"):
-        model.predict(table[0].to_dict("list"))
+def test_dicts__are_refused_with_advice_that_works(model, table):
+    rows = table[0].iloc[:2]
+    with pytest.raises(
+        InvalidInputError, match=r"X is a dict: pass a pandas table, pandas\.DataFrame\(X\)\."
+    ):
+        model.predict(rows.to_dict("list"))
+    row = rows.iloc[:1].to_dict("records")[0]
+    with pytest.raises(
+        InvalidInputError, match=r"X is a dict: pass a pandas table, pandas\.DataFrame\(\[X\]\)\."
+    ):
+        model.predict(row)
+    assert model.predict(pd.DataFrame([row])) == model.predict(rows.iloc[:1])
+    with pytest.raises(
+        InvalidInputError, match=r"X is a list of dicts: pass a pandas table, pandas\.DataFrame\(X\)"
+    ):
+        model.predict([row])
+    assert model.predict(pd.DataFrame([row])) == model.predict(rows.iloc[:1])
+
+
+def test_series__are_refused_with_advice_before_anything_is_said_of_names(model, table):
+    X = table[0]
+    with pytest.raises(InvalidInputError, match=r"X is a pandas Series: pass a table.*table\.iloc\[\[i\]\]"):
+        model.predict(X.iloc[0])
+    with pytest.raises(InvalidInputError, match="X is a pandas Series"):
+        make("PNCA").fit(X["age"], table[1])
 
 
 def test_warning__points_to_the_line_that_fits():
