@@ -20,7 +20,9 @@ with contextlib.suppress(ImportError):
 _EXPECTED = re.compile(
     "Only one example of class|The loss did not fall|less kernel mass from all others"
     "|distinct values become equal in single precision|column-vector y|valid feature names"
-    "|X lacks values in columns|The number of unique classes is greater than 50%|least populated class"
+    "|X lacks (values in columns|far more values)|X holds values that no|unlike the training data|Not used: "
+    "|looks like a number of the rows|tells the groups apart|holds (numbers|dates).* as text"
+    "|The number of unique classes is greater than 50%|least populated class"
 )
 
 
