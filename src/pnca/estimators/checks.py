@@ -84,18 +84,20 @@ def check_examples(
         columns=_plain(options, X, inputs) if columns is None else columns,
         record=_record(estimator, X, targets, groups, ids),
     )
-    if examples.columns is not None:
-        _refuse_constant(examples.columns)
-        takes_ids = getattr(estimator, "_keeps_record", False)
-        warn_of_columns(examples.columns, X, examples.groups, takes_ids=takes_ids)
+    _look_at_columns(estimator, X, examples)
     if inputs.size <= _MOST_SORTED:
         examples = examples.in_own_order()
     return scaled(options, examples)
 
 
-def _refuse_constant(columns: Columns) -> None:
+def _look_at_columns(estimator: BaseEstimator, X: Any, examples: Examples) -> None:  # noqa: ANN401
+    """Refuse X (n, p) in which nothing differs, and say which of its columns are perhaps not meant."""
+    if (columns := examples.columns) is None:
+        return
     if all(column.is_constant or column.kind == "left out" for column in columns.parts):
         raise InvalidInputError("Every column of X is constant: nothing tells the examples apart.")
+    takes_ids = getattr(estimator, "_keeps_record", False)
+    warn_of_columns(columns, X, examples.groups, takes_ids=takes_ids)
 
 
 def _record(
