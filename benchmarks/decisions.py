@@ -28,6 +28,16 @@ SETTINGS = {"n_particles": 4, "max_epochs": 20, "device": "cpu"}
 #: The share of wrong answers that is allowed, and the probability with which that is promised.
 MAX_ERRORS, CONFIDENCE, COVERAGE = (0.05, 0.1), 0.9, 0.9
 _MOST_TESTED, _BATCH = 1000, 50
+#: Sizes of batches that are drawn as the training examples were, and how many of each.
+SIZES, N_BATCHES = (10, 30, 100, 300, 1000), 5
+#: A column of breast cancer (worst texture), what may happen to it from one laboratory to the next, and to
+#: how many rows.
+COLUMN, N_CHANGED = 21, 200
+CHANGES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "divided by 10": lambda values: values / 10,
+    "set to 0": np.zeros_like,
+    "missing": lambda values: np.full_like(values, np.nan),
+}
 
 
 class Draw(NamedTuple):
@@ -128,6 +138,28 @@ def measure(name: str, seed: int) -> dict[str, Any]:
         for key, batch in (("drift", draw.new_inputs[:_BATCH]), ("drift of all", draw.new_inputs)):
             drift = model.drift(batch)
             found |= {f"{key} p": drift.p_value, f"{key} share": drift.share}
+        return found | warned(model, draw, seed) | caught(model, draw, name)
+
+
+def warned(model: PNCAClassifier, draw: Draw, seed: int) -> dict[str, int]:
+    """How many batches of each size cause a warning; -1 where there are not so many new examples."""
+    rng, found = np.random.RandomState(seed), {f"warned {size}": -1 for size in SIZES}
+    n_new = len(draw.new_labels)
+    for size in [size for size in SIZES if size <= n_new]:
+        batches = [draw.new_inputs[rng.permutation(n_new)[:size]] for _ in range(N_BATCHES)]
+        groups = None if draw.groups is None else np.arange(size)
+        found[f"warned {size}"] = sum(model.drift(batch, groups=groups).is_clear for batch in batches)
+    return found
+
+
+def caught(model: PNCAClassifier, draw: Draw, name: str) -> dict[str, int]:
+    """Whether each change causes a warning; -1 for other data sets."""
+    found = dict.fromkeys((f"caught {change}" for change in CHANGES), -1)
+    if name == "breast cancer":
+        for change, changed in CHANGES.items():
+            batch = draw.new_inputs[:N_CHANGED].copy()
+            batch[:, COLUMN] = changed(batch[:, COLUMN])
+            found[f"caught {change}"] = int(model.drift(batch).is_clear)
     return found
 
 
@@ -141,11 +173,13 @@ def rows_of(path: Path) -> Iterator[tuple[str, list[dict[str, float]]]]:
 
 
 def report(path: Path) -> str:
-    """Two tables in Markdown: familiarity, sets and drift; and answers."""
+    """Three tables in Markdown: familiarity, sets and drift; answers; and warnings of batches."""
     first = ["| data | n | p ≤ .05 | p ≤ .1 | p ≤ .2 | class in set | size of set | drift, 50 | drift, all |"]
     first.append("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     second = ["| data | error | answered, 5 % | wrong | above 5 % | answered, 10 % | wrong | above 10 % |"]
     second.append("|---|--:|--:|--:|--:|--:|--:|--:|")
+    third = ["| batches | of size | batches | warned |", "|---|--:|--:|--:|"]
+    changed = []
     for name, rows in rows_of(path):
         mean = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
         alarms = [np.mean([row[f"{key} p"] < 0.05 for row in rows]) for key in ("drift", "drift of all")]
@@ -161,7 +195,16 @@ def report(path: Path) -> str:
             error = f"{sum(wrong) / sum(answered):.3f}" if sum(answered) else "-"
             cells += [f"{share:.2f}", error, f"{above} of {len(rows)}"]
         second.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*first, "", *second])
+        sizes = [size for size in SIZES if rows[0][f"warned {size}"] >= 0]
+        n_warned = sum(int(row[f"warned {size}"]) for row in rows for size in sizes)
+        n_batches = N_BATCHES * len(sizes) * len(rows)
+        third.append(f"| {name} | {sizes[0]} to {sizes[-1]} | {n_batches:,} | {n_warned} |")
+        for change in CHANGES:
+            if rows[0][f"caught {change}"] >= 0:
+                n_caught = sum(int(row[f"caught {change}"]) for row in rows)
+                line = f"| {name}, worst texture {change} | {N_CHANGED} | {len(rows)} | {n_caught} |"
+                changed.append(line)
+    return "\n".join([*first, "", *second, "", *third, *changed])
 
 
 def main(arguments: list[str] | None = None) -> None:

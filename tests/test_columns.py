@@ -193,31 +193,34 @@ def test_codes__of_no_column_are_refused(named):
         Columns.fit(pd.DataFrame({"a": [1, 2, 1], "b": [1, 2, 3]}), named)
 
 
-def test_columns__that_tell_nothing_are_left_out_with_a_word():
+def test_columns__that_tell_nothing_are_left_out():
     table = pd.DataFrame({"id": [f"p{i}" for i in range(4)], "empty": [None] * 4, "age": [1, 2, 3, 4]})
-    with pytest.warns(UserWarning, match="Not used: 'id', 'empty'"):
-        columns = Columns.fit(table)
+    columns = Columns.fit(table)
+    assert repr(columns.parts[0]) == "id: left out, no value twice"
+    assert repr(columns.parts[1]) == "empty: left out, all missing"
     assert columns.encode(table).shape == (4, 2)
     table["id"] = 7  # whatever it holds
     assert columns.encode(table).shape == (4, 2)
 
 
 def test_columns__a_table_without_a_useful_one_is_refused():
-    with pytest.warns(UserWarning, match="Not used"), pytest.raises(InvalidInputError, match="no column"):
+    with pytest.raises(InvalidInputError, match="no column"):
         Columns.fit(pd.DataFrame({"id": ["a", "b", "c"]}))
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (["1.5", "2", "1.5", "2"], "'x' holds numbers as text"),
-        (["<5", "7.3", "<5", "7.3", "6.1", "6.1"], "'x' holds numbers as text"),
-        (["2026-01-02", "2026-01-03"] * 2, "'x' holds dates as text"),
-    ],
-)
-def test_text__that_reads_as_something_else_is_pointed_out(values, message):
-    with pytest.warns(UserWarning, match=message):
-        column(values)
+def test_columns__of_one_number_say_so():
+    table = pd.DataFrame({"site": [3, 3, 3], "age": [1, 2, 3]})
+    for columns in (Columns.fit(table), Columns.of_numbers(table, table.to_numpy(dtype=float))):
+        assert [column.is_constant for column in columns.parts] == [True, False]
+        assert repr(columns.parts[0]) == "site: number, always the same"
+        assert columns.parts[0].n_places == 1  # as before: what a fit computes is the same
+
+
+def test_columns__know_how_often_a_number_was_missing():
+    columns = Columns.fit(
+        pd.DataFrame({"a": [1.0, np.nan, 2, 3], "b": ["x", "x", None, None], "c": range(4)})
+    )
+    assert [column.share_of_holes for column in columns.parts] == [0.25, 0.5, None]
 
 
 def test_codes__that_are_infinite_are_refused():

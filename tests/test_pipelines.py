@@ -39,7 +39,7 @@ def same(model, last, X, inputs):
 def test_pipeline__transforms_first(pipeline, iris):
     X = iris[0][::3]
     same(pipeline, pipeline[-1], X, pipeline[:-1].transform(X))
-    same(pipeline[-1], pipeline[-1], X, X)
+    same(pipeline[-1], pipeline[-1], *[pipeline[:-1].transform(X)] * 2)
     same(make_pipeline(pipeline), pipeline[-1], X, pipeline[:-1].transform(X))
 
 
@@ -144,3 +144,15 @@ def test_others__of_the_training_examples_are_refused_by_name(iris, name):
         function(make_pipeline(StandardScaler(), LogisticRegression()).fit(*iris))
     with pytest.raises(NotFittedError):
         function(make_pipeline(StandardScaler(), make("PNCA")))
+
+
+def test_evidence_neighbors_and_uncertainty__are_those_of_the_last_step(pipeline, iris):
+    X = iris[0][::9]
+    last, inputs = pipeline[-1], pipeline[:-1].transform(X)
+    assert np.array_equal(pnca.evidence(pipeline, X), last.evidence(inputs))
+    for a, b in zip(pnca.neighbors(pipeline, X, k=3), last.neighbors(inputs, 3), strict=True):
+        assert np.array_equal(a, b)
+    for a, b in zip(pnca.uncertainty(pipeline, X), last.uncertainty(inputs), strict=True):
+        assert np.array_equal(a, b)
+    with pytest.raises(InvalidInputError, match="LogisticRegression has no evidence"):
+        pnca.evidence(LogisticRegression(max_iter=1000).fit(*iris), X)

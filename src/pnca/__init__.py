@@ -21,11 +21,14 @@ if TYPE_CHECKING:
         audit,
         decide,
         drift,
+        evidence,
         explain,
         familiarity,
         learning_curve,
+        neighbors,
         predict_set,
         suggest,
+        uncertainty,
     )
     from pnca.training.checkpoints import checkpoints
     from pnca.training.distributed import distributed
@@ -43,15 +46,18 @@ __all__ = [
     "decide",
     "distributed",
     "drift",
+    "evidence",
     "explain",
     "export_onnx",
     "familiarity",
     "learning_curve",
     "load",
+    "neighbors",
     "paper_settings",
     "predict_set",
     "save",
     "suggest",
+    "uncertainty",
 ]
 
 #: Where a name comes from, if not from the estimators.
@@ -62,11 +68,14 @@ _PIPELINES = (
     "audit",
     "decide",
     "drift",
+    "evidence",
     "explain",
     "familiarity",
     "learning_curve",
+    "neighbors",
     "predict_set",
     "suggest",
+    "uncertainty",
 )
 _MODULES |= dict.fromkeys(_PIPELINES, "pnca.pipelines")
 

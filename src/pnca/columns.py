@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -38,22 +37,36 @@ class Column:
     """One column: what it was taken for, and what was seen in it."""
 
     name: Any  # as in the table, or the position
-    kind: str  # "number", "date", "duration", "category", or "left out"
+    kind: str  # "number", "date", "duration", "category", or "left out" (with has_holes: all is missing)
     middle: float = 0.0  # of numbers, dates in days since 1970 or durations in days: stands for a hole
-    values: tuple[Any, ...] = ()  # of a category, each with a place of its own, the most frequent first
+    values: tuple[Any, ...] = ()  # of a category, each with a place, the most frequent first; the only number
     others: tuple[Any, ...] = ()  # rarer values, which share one more place
-    shares: tuple[float, ...] = ()  # of the places, which a value that was never seen takes
+    shares: tuple[float, ...] = ()  # of a category's places, which a new value takes; of a number's holes
     expects_new: bool = False  # so many values are rare that a new one tells nothing
     has_holes: bool = False  # there were some: a hole is a sign of its own
 
     def __repr__(self) -> str:
         """What a user reads: ``smoker: category of 'no', 'yes', with holes``."""
         what = self.kind
-        if self.values:
+        if self.kind == "category":
             shown = ", ".join(map(repr, self.values[:5])) + (", ..." if len(self.values) > 5 else "")
             what += f" of {shown}"
         what += " and others" * bool(self.others)
+        if self.kind == "left out":
+            return f"{self.name}: left out, " + ("all missing" if self.has_holes else "no value twice")
+        if self.is_constant:
+            return f"{self.name}: {self.kind}, always the same"
         return f"{self.name}: {what}" + ", with holes" * self.has_holes
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every training example had the same number."""
+        return self.kind not in ("category", "left out") and bool(self.values)
+
+    @property
+    def share_of_holes(self) -> float | None:
+        """Share of the training examples that lacked a value; None if none did, or if that is not known."""
+        return self.shares[-1] if self.has_holes and self.shares else None
 
     @property
     def n_places(self) -> int:
@@ -136,18 +149,25 @@ class Columns:
         if not len(X):
             raise InvalidInputError("X has no rows.")
         coded = _positions(names, categorical)
-        found = [_look(_read(X, j, names[j]), names[j], is_coded=j in coded) for j in range(len(names))]
-        _warn(found)
+        found = [_look(read_column(X, j, names[j]), names[j], is_coded=j in coded) for j in range(len(names))]
         if not sum(column.n_places for column in found):
-            raise InvalidInputError("X has no column that tells its rows apart.")
+            raise InvalidInputError(
+                "X has no column that tells its rows apart: all values of a column are missing, or the "
+                "same, or no text occurs twice."
+            )
         return cls(tuple(found), is_plain=all(c.kind == "number" and not c.has_holes for c in found))
 
     @classmethod
     def of_numbers(cls, X: Any, inputs: NDArray[np.floating[Any]]) -> Columns:  # noqa: ANN401
         """Columns of a table X of which none lacks a number; ``inputs`` (n, p) are those numbers."""
         middles = np.median(inputs[:: max(1, len(inputs) // _MANY_ROWS)], axis=0).tolist()
-        pairs = zip(_names(X) if _is_frame(X) else range(len(middles)), middles, strict=True)
-        return cls(tuple(Column(name=n, kind="number", middle=m) for n, m in pairs), is_plain=True)
+        is_constant = (inputs == inputs[:1]).all(axis=0).tolist()
+        names = _names(X) if _is_frame(X) else range(len(middles))
+        found = [
+            Column(name=name, kind="number", middle=m, values=(m,) if constant else ())
+            for name, m, constant in zip(names, middles, is_constant, strict=True)
+        ]
+        return cls(tuple(found), is_plain=True)
 
     def encode(self, X: Any) -> FloatArray:  # noqa: ANN401
         """Rows of numbers (n, q); one more column counts what was never seen in training."""
@@ -156,15 +176,9 @@ class Columns:
         names, n_columns = _names(X), len(self.parts)
         if len(names) != n_columns:
             raise InvalidInputError(f"X has {len(names)} columns, but the model was fitted on {n_columns}.")
-        encoded = [column.encode(_read(X, j, column.name)) for j, column in enumerate(self.parts)]
+        encoded = [column.encode(read_column(X, j, column.name)) for j, column in enumerate(self.parts)]
         n_new = np.sum([is_new for _, is_new in encoded], axis=0, dtype=float)
         return np.hstack([*(places for places, _ in encoded), n_new[:, None]])
-
-    def new_holes(self, X: Any) -> list[Any]:  # noqa: ANN401
-        """Names of the columns that lack a value in X (n, p) and lacked none in training."""
-        is_hole: Any = X.isna().to_numpy() if _is_frame(X) else np.isnan(np.asarray(X, dtype=np.float64))
-        pairs = zip(self.parts, is_hole.any(axis=0), strict=True)
-        return [c.name for c, lacks in pairs if lacks and not c.has_holes and c.kind != "left out"]
 
 
 def are_needed(X: Any) -> bool:  # noqa: ANN401
@@ -252,8 +266,8 @@ def _positions(names: list[Any], categorical: Sequence[Any] | None) -> set[int]:
     return found
 
 
-def _read(X: Any, position: int, name: Any) -> _Given:  # noqa: ANN401
-    """Values of a column, and what they look like."""
+def read_column(X: Any, position: int, name: Any) -> _Given:  # noqa: ANN401
+    """Values of a column of a table or array X (n, p), and what they look like."""
     if not hasattr(X, "iloc"):
         return _Given.of_numbers(_as_numbers(np.asarray(X)[:, position], name))
     import pandas as pd
@@ -337,11 +351,15 @@ def _as_numbers(values: Any, name: Any) -> FloatArray:  # noqa: ANN401
 def _look(given: _Given, name: Any, *, is_coded: bool) -> Column:  # noqa: ANN401
     """What a column is taken for."""
     if given.is_hole.all():
-        return Column(name=name, kind="left out")
+        return Column(name=name, kind="left out", has_holes=True)
     has_holes = bool(given.is_hole.any())
     if given.kind != "category" and not is_coded:
         middle = float(np.median(given.numbers[~given.is_hole]))
-        return Column(name=name, kind=given.kind, middle=middle, has_holes=has_holes)
+        shares = (float(given.is_hole.mean()),) if has_holes else ()
+        only = (middle,) if (given.numbers == middle).all() else ()
+        return Column(
+            name=name, kind=given.kind, middle=middle, values=only, shares=shares, has_holes=has_holes
+        )
     there = [v for v, hole in zip(given.as_category().values, given.is_hole, strict=True) if not hole]
     counts = Counter(there)
     ordered = sorted(counts, key=lambda value: (-counts[value], repr(value)))
@@ -363,38 +381,3 @@ def _look(given: _Given, name: Any, *, is_coded: bool) -> Column:  # noqa: ANN40
         expects_new=n_once > _EXPECTED * len(there),
         has_holes=has_holes,
     )
-
-
-def _warn(columns: list[Column]) -> None:
-    """Say what is not used, and what is perhaps not meant."""
-    unused = [repr(column.name) for column in columns if column.kind == "left out"]
-    if unused:
-        warnings.warn(
-            f"Not used: {', '.join(unused)}, where every value is missing, or none of the categories occurs "
-            "twice.",
-            stacklevel=8,
-        )
-    readings = {"numbers": (_is_number_as_text, "to_numeric"), "dates": (_is_date_as_text, "to_datetime")}
-    for column in columns:
-        values = column.values + column.others
-        for what, (reads, function) in readings.items():
-            if sum(map(reads, values)) > len(values) / 2:
-                warnings.warn(
-                    f"Column {column.name!r} holds {what} as text, and each is taken for a category of its "
-                    f"own: pandas.{function}(column, errors='coerce') makes {what} of them.",
-                    stacklevel=8,
-                )
-
-
-def _is_number_as_text(value: Any) -> bool:  # noqa: ANN401
-    try:
-        return isinstance(value, str) and math.isfinite(float(value))
-    except ValueError:
-        return False
-
-
-def _is_date_as_text(value: Any) -> bool:  # noqa: ANN401
-    try:
-        return isinstance(value, str) and len(value) >= 8 and bool(datetime.datetime.fromisoformat(value))
-    except ValueError:
-        return False

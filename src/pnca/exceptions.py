@@ -10,13 +10,17 @@
     │   ├── TrainingDivergedError (also ArithmeticError) the loss stopped being a number
     │   └── MissingExtraError    (also ImportError)   an optional dependency is not installed
 
-Each also derives from the built-in a scikit-learn user would catch. There is one warning of our own,
-``InconsistentVersionWarning``.
+Each also derives from the built-in a scikit-learn user would catch. Two warnings have a class of their own,
+so that they can be silenced or made errors: ``InconsistentVersionWarning`` and ``DriftWarning``.
 """
 
 
 class InconsistentVersionWarning(UserWarning):
     """A pickle was written by another version; scikit-learn has a warning of this name for its own."""
+
+
+class DriftWarning(UserWarning):
+    """Decisions were asked for a batch that is clearly unlike the training data: the promise is void."""
 
 
 class PncaError(Exception):

@@ -1,16 +1,19 @@
-"""Decisions and audits of a model, or of a scikit-learn pipeline or search that ends in one."""
+"""What a model says beside predictions, of a scikit-learn pipeline or search that ends in one too."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pnca.exceptions import InvalidInputError
+from pnca.record import index_of
 
 if TYPE_CHECKING:
     from pnca.calibration import Audit, Decisions, Drift, LearningCurve, Suggestions
+    from pnca.estimators.base import Uncertainty
     from pnca.explanations import Explanations
 
 
@@ -45,7 +48,7 @@ def decide(model: Any, X: ArrayLike, **arguments: Any) -> Decisions:  # noqa: AN
     X : array-like
         Inputs as the model takes them; a pipeline transforms them first.
     **arguments
-        ``max_error``, ``confidence``, ``min_familiarity`` and ``priors`` of the method.
+        ``max_error``, ``confidence``, ``min_familiarity``, ``priors`` and ``groups`` of the method.
 
     Returns
     -------
@@ -53,7 +56,9 @@ def decide(model: Any, X: ArrayLike, **arguments: Any) -> Decisions:  # noqa: AN
     """
     last, inputs = last_step(model, X, "decide")
     found: Decisions = last.decide(inputs, **arguments)
-    return found
+    index = index_of(X)  # which a transformation may have dropped
+    is_lost = found.index is None and index is not None and len(index) == len(found)
+    return replace(found, index=index) if is_lost else found
 
 
 def predict_set(
@@ -223,6 +228,70 @@ def learning_curve(model: Any, **arguments: Any) -> LearningCurve:  # noqa: ANN4
     """
     last, _ = last_step(model, None, "learning_curve")
     found: LearningCurve = last.learning_curve(**arguments)
+    return found
+
+
+def evidence(model: Any, X: ArrayLike) -> NDArray[np.float64]:  # noqa: ANN401
+    """Log kernel mass of inputs; see :meth:`pnca.PNCAClassifier.evidence`.
+
+    Parameters
+    ----------
+    model : PNCAClassifier or NCAClassifier, or Pipeline or search that ends in one
+        Fitted.
+    X : array-like
+        Inputs as the model takes them; a pipeline transforms them first.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    last, inputs = last_step(model, X, "evidence")
+    found: NDArray[np.float64] = last.evidence(inputs)
+    return found
+
+
+def neighbors(
+    model: Any,  # noqa: ANN401
+    X: ArrayLike,
+    k: int | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Find the training examples behind predictions; see :meth:`pnca.PNCAClassifier.neighbors`.
+
+    Parameters
+    ----------
+    model : PNCAClassifier or NCAClassifier, or Pipeline or search that ends in one
+        Fitted.
+    X : array-like
+        Inputs as the model takes them; a pipeline transforms them first.
+    k : int or None
+        Number of neighbours; None returns all training examples.
+
+    Returns
+    -------
+    indices, shares : ndarray of shape (n, k)
+        Rows of the training data, and the shares of those examples.
+    """
+    last, inputs = last_step(model, X, "neighbors")
+    found: tuple[NDArray[np.int64], NDArray[np.float64]] = last.neighbors(inputs, k)
+    return found
+
+
+def uncertainty(model: Any, X: ArrayLike) -> Uncertainty:  # noqa: ANN401
+    """Split the uncertainty of predictions; see :meth:`pnca.PNCAClassifier.uncertainty`.
+
+    Parameters
+    ----------
+    model : classifier of pnca, or Pipeline or search that ends in one
+        Fitted.
+    X : array-like
+        Inputs as the model takes them; a pipeline transforms them first.
+
+    Returns
+    -------
+    Uncertainty
+    """
+    last, inputs = last_step(model, X, "uncertainty")
+    found: Uncertainty = last.uncertainty(inputs)
     return found
 
 

@@ -156,6 +156,11 @@ def is_table(X: Any) -> bool:  # noqa: ANN401
     return hasattr(X, "iloc") and hasattr(X, "columns")
 
 
+def index_of(X: Any) -> Any:  # noqa: ANN401
+    """Index of a pandas table; None of anything else."""
+    return X.index if is_table(X) else None
+
+
 def _n_bytes(X: Any) -> int:  # noqa: ANN401
     if is_table(X):
         return int(X.memory_usage(index=False).sum())

@@ -1,6 +1,7 @@
 """Answer or abstain, from arrays alone: against a loop, and what the words say."""
 
 import builtins
+import re
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_decide__is_what_its_equation_says():
     for i in range(200):
         p = (1 + (held_out.evidence <= new.evidence[i]).sum()) / 301
         best = new.proba[i].argmax()
-        reason = "unfamiliar" if p < 0.1 else "answered" if new.proba[i, best] > threshold else "ambiguous"
+        reason = "unfamiliar" if p < 0.1 else "answered" if new.proba[i, best] >= threshold else "ambiguous"
         assert found.reason[i] == reason
         assert found.label[i] == (CLASSES[best] if reason == "answered" else None)
         assert found.confidence[i] == new.proba[i].max()
@@ -106,8 +107,9 @@ def test_decide__few_examples_cannot_promise_and_say_what_would_help():
     assert not [label for label in found.label if label is not None]
     text = found.summary()
     assert text.startswith("answers 0 of 10; 0 unfamiliar, 0 ambiguous, 10 cannot promise")
-    assert "needs 45 examples answered without a mistake" in text
-    assert "20 familiar examples" in text
+    assert "at most 5 % of the answers are wrong takes 45 examples answered without a mistake" in text
+    assert "20 familiar examples were answered out of fold" in text
+    assert text.endswith("More examples help, a larger max_error, or less confidence")
 
 
 def test_decide__too_many_mistakes_cannot_promise_and_say_so():
@@ -115,9 +117,48 @@ def test_decide__too_many_mistakes_cannot_promise_and_say_so():
     held_out = world(200, rng)
     held_out = held_out._replace(labels=rng.randint(3, size=200))
     text = answer(held_out, world(10, rng)).summary()
-    assert "of them wrong, some with high confidence" in text
+    assert re.search(
+        r"1\d\d of 19\d answers were wrong out of fold, and confidence does not tell these", text
+    )
+    assert "no better than always answering the class shares" in text
     of_groups = answer(held_out._replace(groups=np.arange(200) // 10), world(10, rng), min_familiarity=0.1)
     assert "groups answered without a mistake" in of_groups.summary()
+
+
+def test_decide__of_data_without_signal_says_that_the_model_knows_nothing():
+    rng = np.random.RandomState(0)
+    proba = np.full((99, 2), 0.5) + 0.1 * rng.uniform(size=(99, 1)) * [1, -1]
+    held_out = HeldOut(proba, rng.normal(size=99), rng.randint(2, size=99))
+    found = decide(
+        proba[:10],
+        held_out.evidence[:10],
+        held_out,
+        CLASSES[:2],
+        max_error=0.05,
+        confidence=0.9,
+        min_familiarity=0.05,
+    )
+    text = found.summary()
+    assert not found.beats_shares
+    assert re.search(r"\d\d of 95 answers were wrong out of fold", text)
+    assert "X says nothing about the classes" in text
+    assert "high confidence" not in text
+
+
+def test_decide__what_is_better_than_the_class_shares_is_told_what_helps():
+    rng = np.random.RandomState(0)
+    found = answer(world(200, rng, sharpness=1.0), world(10, rng), max_error=0.01)
+    assert found.beats_shares
+    assert found.summary().endswith("More examples help, a larger max_error, or less confidence")
+
+
+def test_decide__names_a_class_with_a_single_example():
+    rng = np.random.RandomState(0)
+    held_out = world(41, rng)
+    labels = np.where(np.arange(41) == 3, 2, np.arange(41) % 2)
+    found = answer(held_out._replace(labels=labels), world(10, rng), max_error=0.05)
+    assert found.lone_classes == ("cedar",)
+    assert "Class 'cedar' has a single example, so out of fold nothing is known of it" in found.summary()
 
 
 def test_decide__of_groups_needs_more_than_as_many_examples():
@@ -141,7 +182,7 @@ def test_decide__by_class_some_may_be_promised_and_others_not():
     assert set(found.reason[is_cedar]) <= {"cannot promise", "unfamiliar"}
     assert "answered" in found.reason[~is_cedar]
     text = found.summary()
-    assert "of those given as 'ash'" in text
+    assert "at most 20 % of the answers 'ash' are wrong (out of fold" in text
     assert "Nothing is answered as 'cedar'" in text
 
 
@@ -159,9 +200,12 @@ def test_decisions__are_frozen_and_print_well():
     found = answer(world(300, rng), world(40, rng))
     counts = {name: (found.reason == name).sum() for name in ("answered", "unfamiliar", "ambiguous")}
     assert repr(found) == f"<Decisions: {found.summary()}>"
-    assert f"answers {counts['answered']} of 40, of which at most 10 % are wrong (about" in repr(found)
+    # A promise is of inputs like the training examples, not of this batch.
+    assert f"answers {counts['answered']} of 40; for inputs like the training examples" in repr(found)
+    assert "at most 10 % of such answers are wrong (out of fold" in repr(found)
     assert f"with confidence .9; {counts['unfamiliar']} unfamiliar, {counts['ambiguous']} amb" in repr(found)
     assert len(found) == 40
+    assert np.array_equal(found.is_answered, [label is not None for label in found.label])
     with pytest.raises(AttributeError):
         found.label = None
 
@@ -174,6 +218,8 @@ def test_to_frame__has_a_row_for_each_input_or_names_the_extra(monkeypatch):
     assert isinstance(table, frame)
     assert table.columns.tolist() == ["label", "reason", "confidence", "familiarity"]
     assert table.reason.tolist() == found.reason.tolist()
+    assert table.label.dtype == object
+    assert [label is None for label in table.label] == (~found.is_answered).tolist()
     real = builtins.__import__
 
     def without_pandas(name, *arguments, **more):

@@ -65,7 +65,7 @@ def test_betting_p_values__of_sums_that_are_not_below_zero_are_seldom_small(shar
 
 def test_threshold__all_right_answers_are_all_answered():
     found = certified_threshold(np.linspace(0.4, 1, 45), np.zeros(45, dtype=bool), MAX_ERROR, CONFIDENCE)
-    assert (found.value, found.n_answered, found.error) == (0.0, 45, 0.0)
+    assert (found.value, found.n_answered, found.error) == (0.4, 45, 0.0)
 
 
 def test_threshold__with_one_example_too_few_nothing_is_certified():
@@ -83,7 +83,17 @@ def test_threshold__lies_between_distinct_confidences():
     confidences = np.repeat([0.9, 0.8, 0.7], 30)
     is_wrong = np.repeat([False, False, True], 30)
     found = certified_threshold(confidences, is_wrong, MAX_ERROR, CONFIDENCE)
-    assert (found.value, found.n_answered) == (0.7, 60)
+    assert (found.value, found.n_answered) == (0.8, 60)
+
+
+@pytest.mark.parametrize("n_wrong", [0, 1, 5, 12])
+def test_threshold__is_the_least_confidence_that_was_counted(n_wrong):
+    """Of answers that are less certain nothing is known, and they may be of a class that was never seen."""
+    rng = np.random.RandomState(0)
+    confidences = rng.uniform(0.6, 1, size=200)
+    is_wrong = confidences <= np.sort(confidences)[n_wrong - 1] if n_wrong else np.zeros(200, dtype=bool)
+    found = certified_threshold(confidences, is_wrong, MAX_ERROR, CONFIDENCE)
+    assert found.value == np.sort(confidences)[-found.n_answered] >= 0.6
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.01])
@@ -239,5 +249,5 @@ def test_threshold__probability_of_a_broken_promise_is_exact_for_few_examples():
     n = 45
     outcomes = [np.arange(n) < k for k in (0, 1, 2)]
     values = [certified_threshold(np.full(n, 0.8), wrong, MAX_ERROR, CONFIDENCE).value for wrong in outcomes]
-    assert values == [0.0, None, None]
+    assert values == [0.8, None, None]
     assert binom.pmf(0, n, MAX_ERROR) <= 0.1 < binom.pmf(0, n - 1, MAX_ERROR)

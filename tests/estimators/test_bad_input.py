@@ -240,3 +240,9 @@ def test_neighbors__k_out_of_range(k):
     model = make("PNCA", max_epochs=1).fit(X, Y)
     with pytest.raises(ValueError, match="whole number from 1 to 20"):
         model.neighbors(X, k)
+
+
+@pytest.mark.parametrize("labels", [[0, "a"] * 10, np.array([0, "a"] * 10, dtype=object)])
+def test_fit__labels_of_mixed_types_are_refused(labels):
+    with pytest.raises(InvalidInputError, match=r"y has labels of several types \(int and str\)"):
+        make("PNCA").fit(X, labels)

@@ -190,6 +190,7 @@ def test_groups__are_forgotten_by_a_fit_without(grouped):
     assert not hasattr(model.fit(X, y), "groups_")
 
 
+@pytest.mark.filterwarnings("ignore::pnca.exceptions.DriftWarning")
 def test_decide__an_unknown_class_is_seldom_answered():
     X, y = load_breast_cancer(return_X_y=True)
     rng = np.random.RandomState(0)

@@ -73,7 +73,7 @@ def test_table__of_text_is_better_than_its_numbers_alone(model, table):
     assert model.score(asked, truth) > numbers.score(asked[["age", "smoker"]], truth) + 0.1
 
 
-@pytest.mark.filterwarnings("ignore:X lacks values")
+@pytest.mark.filterwarnings("ignore:X lacks", "ignore:X holds values")
 def test_unknown_category__takes_half_of_the_say_and_of_the_evidence(model, table):
     X = table[0][:20].copy()
     known = X.assign(town=pd.Series(X["town"], dtype=object).fillna("a"), sex=X["sex"])
@@ -305,13 +305,35 @@ def test_arrays_of_other_numbers__are_refused_after_a_fit_with_holes(values, mes
         model.predict(np.full((2, 2), values))
 
 
-def test_dicts__are_refused_with_advice(model, table):
-    with pytest.raises(InvalidInputError, match="X is a dict: pass a pandas table"):
-        model.predict(table[0].to_dict("list"))
+def test_dicts__are_refused_with_advice_that_works(model, table):
+    rows = table[0].iloc[:2]
+    with pytest.raises(
+        InvalidInputError, match=r"X is a dict: pass a pandas table, pandas\.DataFrame\(X\)\."
+    ):
+        model.predict(rows.to_dict("list"))
+    row = rows.iloc[:1].to_dict("records")[0]
+    with pytest.raises(
+        InvalidInputError, match=r"X is a dict: pass a pandas table, pandas\.DataFrame\(\[X\]\)\."
+    ):
+        model.predict(row)
+    assert model.predict(pd.DataFrame([row])) == model.predict(rows.iloc[:1])
+    with pytest.raises(
+        InvalidInputError, match=r"X is a list of dicts: pass a pandas table, pandas\.DataFrame\(X\)"
+    ):
+        model.predict([row])
+    assert model.predict(pd.DataFrame([row])) == model.predict(rows.iloc[:1])
+
+
+def test_series__are_refused_with_advice_before_anything_is_said_of_names(model, table):
+    X = table[0]
+    with pytest.raises(InvalidInputError, match=r"X is a pandas Series: pass a table.*table\.iloc\[\[i\]\]"):
+        model.predict(X.iloc[0])
+    with pytest.raises(InvalidInputError, match="X is a pandas Series"):
+        make("PNCA").fit(X["age"], table[1])
 
 
 def test_warning__points_to_the_line_that_fits():
-    table = pd.DataFrame({"id": [f"p{i}" for i in range(20)], "x": np.arange(20.0)})
+    table = pd.DataFrame({"id": [f"p{i}" for i in range(20)], "x": np.arange(20.0) ** 2 / 7})
     with pytest.warns(UserWarning, match="Not used: 'id'") as caught:
         make("PNCA", max_epochs=2).fit(table, np.arange(20) % 2)
     assert caught[0].filename == __file__

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -246,6 +247,9 @@ def test_model__that_cannot_be_saved_is_named(tmp_path):
         pnca.save(make("DNN"), path)
     with pytest.raises(InvalidInputError, match="Other cannot be saved"):
         pnca.save(Other(max_epochs=2).fit(X, Y), path)
+    search = GridSearchCV(make("NCA", max_epochs=1), {}, cv=2).fit(X, Y)
+    with pytest.raises(InvalidInputError, match="GridSearchCV cannot be saved: save its best_estimator_"):
+        pnca.save(search, tmp_path / "model.pnca")
     with pytest.raises(InvalidInputError, match="dict cannot be saved"):
         pnca.save({}, path)
     model = make("DNN", max_epochs=2).fit(X, Y)

@@ -20,7 +20,8 @@ with contextlib.suppress(ImportError):
 _EXPECTED = re.compile(
     "Only one example of class|The loss did not fall|less kernel mass from all others"
     "|distinct values become equal in single precision|column-vector y|valid feature names"
-    "|X lacks values in columns|Not used: |as text, and each is taken for a category"
+    "|X lacks (values in columns|far more values)|X holds values that no|unlike the training data|Not used: "
+    "|looks like a number of the rows|tells the groups apart|holds (numbers|dates).* as text"
     "|The number of unique classes is greater than 50%|least populated class"
 )
 

@@ -21,12 +21,14 @@ from pnca.calibration.conformal import (
     prediction_sets,
     unit_weights,
 )
+from pnca.calibration.drift import Drift
 from pnca.calibration.selective import Threshold, certified_threshold
 from pnca.exceptions import MissingExtraError
 
 ANSWERED, UNFAMILIAR, AMBIGUOUS, CANNOT_PROMISE = "answered", "unfamiliar", "ambiguous", "cannot promise"
 #: The largest float below one: with promises by class a confidence beside it would be rounded to one.
 _LARGEST_CONFIDENCE = math.nextafter(1.0, 0.0)
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 class HeldOut(NamedTuple):
@@ -41,6 +43,17 @@ class HeldOut(NamedTuple):
     def n_units(self) -> int:
         """Independent examples: groups, or without them all."""
         return len(self.labels) if self.groups is None else len(np.unique(self.groups))
+
+    @property
+    def beats_shares(self) -> bool:
+        """Whether the labels are surely more likely by these probabilities than by the class shares.
+
+        That is if the mean log ratio lies two standard errors above zero.
+        """
+        counts = np.bincount(self.labels, minlength=self.proba.shape[1])
+        of_truth = self.proba[np.arange(len(self.labels)), self.labels]
+        log_ratios = np.log(of_truth.clip(min=_TINY)) - np.log(counts / counts.sum())[self.labels]
+        return bool(log_ratios.mean() > 2 * log_ratios.std() / np.sqrt(len(log_ratios)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,11 +71,25 @@ class Decisions:
     familiarity : ndarray of shape (n,)
         The conformal p-value of the evidence.
     promises : dict
-        The :class:`Threshold` on confidence of each class, or of all under the key None.
+        The :class:`Threshold` on confidence of each class, or of all under the key None: the confidence
+        from which on answers are given, the out-of-fold answers by which it is certified, and how many of
+        them are wrong.
     probability : float
         Probability, over the draw of the training examples, with which the promises hold.
     min_familiarity : float
         Below it inputs are unfamiliar.
+    drift : Drift or None
+        Whether the batch as a whole is unlike the training data. None for fewer than ten inputs, with
+        ``priors``, and where the fit had groups and ``groups`` does not name those of the batch.
+    has_groups : bool
+        Whether the training examples came in groups.
+    beats_shares : bool
+        Whether the model is surely better, by its likelihood out of fold, than always answering the class
+        shares.
+    lone_classes : tuple
+        Classes with a single training example.
+    index : pandas.Index or None
+        That of X, if it was a pandas table.
     """
 
     label: NDArray[np.object_]
@@ -73,6 +100,10 @@ class Decisions:
     probability: float
     min_familiarity: float
     has_groups: bool = False
+    beats_shares: bool = True
+    lone_classes: tuple[Any, ...] = ()
+    drift: Drift | None = None
+    index: Any = None
 
     def __len__(self) -> int:
         return len(self.label)
@@ -80,44 +111,72 @@ class Decisions:
     def __repr__(self) -> str:
         return f"<Decisions: {self.summary()}>"
 
+    @property
+    def is_answered(self) -> NDArray[np.bool_]:
+        """Which inputs (n,) are answered: ``(decisions.label == y)[decisions.is_answered].mean()``."""
+        answered: NDArray[np.bool_] = self.reason == ANSWERED
+        return answered
+
     def summary(self) -> str:
-        """Say in a sentence or two what is answered and what is promised of it."""
+        """Say in a sentence or two what is answered, and what is promised for inputs like the examples."""
         counts = {name: int((self.reason == name).sum()) for name in (UNFAMILIAR, AMBIGUOUS, CANNOT_PROMISE)}
-        n_answered = int((self.reason == ANSWERED).sum())
         kept = {label: p for label, p in self.promises.items() if p.value is not None}
-        text = f"answers {n_answered} of {len(self)}"
+        text = f"answers {int(self.is_answered.sum())} of {len(self)}"
         if kept:
-            text += f", of which {_enumerate(kept)}, with confidence {_decimal(self.probability)}"
+            text += (
+                f"; for inputs like the training examples {_enumerate(kept)}, with confidence "
+                f"{_decimal(self.probability)}"
+            )
         text += "; " + ", ".join(f"{n} {name}" for name, n in counts.items() if n or name != CANNOT_PROMISE)
+        if self.drift is not None and self.drift.is_clear:
+            text += f". {self.drift.warning()}"
         broken = {label: p for label, p in self.promises.items() if p.value is None}
         return text + "".join(f". {self._why_not(label, promise)}" for label, promise in broken.items())
 
     def to_frame(self) -> Any:  # noqa: ANN401
-        """Return a pandas table with a row for each input (``pip install 'pnca[studies]'``)."""
+        """Return a pandas table with a row for each input (``pip install 'pnca[studies]'``).
+
+        It has the index of X, if that was a pandas table. The label of what is not answered is None.
+        """
         try:
             import pandas as pd
         except ImportError as error:
             raise MissingExtraError("pandas", "studies") from error
-        names = ("label", "reason", "confidence", "familiarity")
-        return pd.DataFrame({name: getattr(self, name) for name in names})
+        columns = {"label": pd.Series(self.label, index=self.index, dtype=object)}
+        for name in ("reason", "confidence", "familiarity"):
+            columns[name] = pd.Series(getattr(self, name), index=self.index)
+        return pd.DataFrame(columns)
 
     def _why_not(self, label: Any, promise: Threshold) -> str:  # noqa: ANN401
         """Why no threshold is certified, and what would help."""
         of_class = "" if label is None else f" as {label!r}"
         what = "groups" if self.has_groups else "examples"
-        needs = (
-            f"Nothing is answered{of_class}: at most {_percent(promise.max_error)} wrong needs "
-            f"{promise.n_needed} {what} answered without a mistake, or more with few"
-        )
-        there = f"{promise.n_answered} familiar examples were answered{of_class} out of fold"
-        if self.has_groups:
-            there += f", of {promise.n_independent} groups"
+        least = f"at most {_percent(promise.max_error)} of the answers{of_class} are wrong"
         if promise.n_independent < promise.n_needed:
-            return f"{needs}; {there}. More {what} help, a larger max_error, or less confidence"
-        return (
-            f"{needs}; {there}, {promise.n_wrong} of them wrong, some with high confidence. A larger "
-            "max_error helps, less confidence, or examples that make the model better"
-        )
+            there = f"{promise.n_answered} familiar examples were answered{of_class} out of fold"
+            if self.has_groups:
+                there += f", of {promise.n_independent} groups"
+            reason = (
+                f"to show that {least} takes {promise.n_needed} {what} answered without a mistake, and more "
+                f"where there are mistakes; {there}"
+            )
+        else:
+            reason = (
+                f"{promise.n_wrong} of {promise.n_answered} answers{of_class} were wrong out of fold, and "
+                f"confidence does not tell these from the right ones well enough to show that {least}"
+            )
+        lone = [name for name in self.lone_classes if label is None or name == label]
+        notes = [
+            f"Class {name!r} has a single example, so out of fold nothing is known of it" for name in lone
+        ]
+        if self.beats_shares:
+            notes.append(f"More {what} help, a larger max_error, or less confidence")
+        else:
+            notes.append(
+                "As far as the examples show, the model is no better than always answering the class shares: "
+                "X says nothing about the classes"
+            )
+        return ". ".join([f"Nothing is answered{of_class}: {reason}", *notes])
 
 
 def decide(
@@ -131,11 +190,13 @@ def decide(
     min_familiarity: float,
     priors: FloatArray | None = None,
     model_priors: FloatArray | None = None,
+    drift: Drift | None = None,
+    index: Any = None,  # noqa: ANN401
 ) -> Decisions:
     r"""Answer inputs that are familiar and certain enough for the share of wrong answers that is allowed.
 
     .. math:: \text{answer } \hat y(x) = \arg\max_c p_c(x) \quad \text{if} \quad
-              p(x) \ge f \text{ and } \max_c p_c(x) > t
+              p(x) \ge f \text{ and } \max_c p_c(x) \ge t
 
     with the conformal p-value :math:`p(x)` of the evidence, :math:`f` ``min_familiarity``, and the threshold
     :math:`t` of ``certified_threshold`` by the held-out examples that are familiar themselves. With an error
@@ -161,12 +222,16 @@ def decide(
         P-value below which an input is not answered.
     priors, model_priors : ndarray of shape (c,), optional
         Shares of the classes in use, and those that the model's probabilities are for.
+    drift : Drift, optional
+        What is known of the batch as a whole.
+    index : pandas.Index, optional
+        Names of the inputs.
 
     Returns
     -------
     Decisions
     """
-    weights = None
+    beats_shares, weights = held_out.beats_shares, None
     if priors is not None:
         assert model_priors is not None
         proba, of_held_out = (_reweighted(p, priors / model_priors) for p in (proba, held_out.proba))
@@ -177,7 +242,7 @@ def decide(
     familiarity = conformal_p_values(held_out.evidence, evidence, held_out.groups)
     values = [thresholds[label if label in thresholds else None].value for label in classes.tolist()]
     of_inputs = np.array([np.nan if v is None else v for v in values])[best]
-    reason = np.where(confidences > of_inputs, ANSWERED, AMBIGUOUS)
+    reason = np.where(confidences >= of_inputs, ANSWERED, AMBIGUOUS)
     reason = np.where(np.isnan(of_inputs), CANNOT_PROMISE, reason)
     reason = np.where(familiarity < min_familiarity - ROUNDING, UNFAMILIAR, reason)
     label = np.full(len(best), None, dtype=object)
@@ -191,7 +256,11 @@ def decide(
         thresholds,
         confidence,
         min_familiarity,
-        held_out.groups is not None,
+        has_groups=held_out.groups is not None,
+        beats_shares=beats_shares,
+        lone_classes=tuple(classes[np.bincount(held_out.labels, minlength=len(classes)) == 1].tolist()),
+        drift=drift,
+        index=index,
     )
 
 
@@ -267,12 +336,12 @@ def _example_weights(held_out: HeldOut, priors: FloatArray) -> FloatArray:
 
 
 def _enumerate(promises: Mapping[Any, Threshold]) -> str:
-    """What is promised: ``at most 5 % wrong (about 4 %)``, or of each class."""
+    """What is promised: ``at most 5 % of such answers are wrong (out of fold 4 %)``, or of each class."""
     parts = []
     for label, promise in promises.items():
-        of_class = "" if label is None else f" of those given as {label!r}"
-        known = f"(about {_percent(promise.error)})"
-        parts.append(f"at most {_percent(promise.max_error)}{of_class} are wrong {known}")
+        answers = "such answers" if label is None else f"the answers {label!r}"
+        known = f"(out of fold {_percent(promise.error)})"
+        parts.append(f"at most {_percent(promise.max_error)} of {answers} are wrong {known}")
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 

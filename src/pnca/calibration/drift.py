@@ -16,8 +16,8 @@ _LARGEST_SHOWN = 5
 #: The final model's evidence of new inputs differs a little from that of fold models: without drift the share
 #: was .50 to .54 in the mean over draws of a data set (benchmarks/decisions.py). This much is no drift.
 TOLERANCE = 0.05
-#: A p-value below which a summary calls it drift.
-_UNLIKELY = 0.05
+#: A p-value below which a summary calls it drift; and below which nobody who did not ask is told of it.
+_UNLIKELY, _CLEAR = 0.05, 0.001
 
 
 class RankTest(NamedTuple):
@@ -80,6 +80,23 @@ class Drift:
         shown = ", ".join(f"{c.name} (p = {c.p_value:.2g})" for c in moved[:_LARGEST_SHOWN])
         more = f", and {len(moved) - _LARGEST_SHOWN} more" if len(moved) > _LARGEST_SHOWN else ""
         return f"{text}. Moved: {shown}{more}"
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the batch is unlike the training data beyond doubt: a p-value is below .001."""
+        return min([self.p_value, *(column.p_value for column in self.columns)]) < _CLEAR
+
+    def warning(self) -> str:
+        """Say that promises do not hold for this batch, which is clearly unlike the training data."""
+        moved = [repr(column.name) for column in self.columns if column.p_value < _CLEAR]
+        how = "its inputs are less familiar"
+        if moved:
+            n_more = len(moved) - _LARGEST_SHOWN
+            how = f"in column{'s' * (len(moved) > 1)} {', '.join(moved[:_LARGEST_SHOWN])}"
+            how += f" and {n_more} more" * (n_more > 0)
+        return (
+            f"The batch as a whole is unlike the training data ({how}), so the promise does not hold for it"
+        )
 
 
 def batch_drift(

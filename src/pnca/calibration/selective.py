@@ -28,15 +28,33 @@ _COUNTLESS = 10**15
 
 @dataclass(frozen=True)
 class Threshold:
-    """A confidence above which answers are given, and what is known of those answers."""
+    """A confidence from which on answers are given, and what is known of those answers.
 
-    value: float | None  # answers need more confidence than this; None: no threshold can be certified
-    max_error: float  # what it is certified for
-    n_answered: int  # held-out examples above it; without a threshold, all that are familiar
-    n_wrong: int  # of those
-    n_independent: int  # as n_answered; with groups, how many groups those are of
-    error: float  # the share of wrong answers among them, weighted; NaN where there are none
-    n_needed: int  # examples (with groups, groups) without a mistake that the promise needs at least
+    Attributes
+    ----------
+    value : float or None
+        The least confidence of an answer: that of the least certain held-out answer for which the promise
+        is certified, as nothing is known below. None: no threshold can be certified.
+    max_error : float
+        The share of wrong answers for which it is certified.
+    n_answered, n_wrong : int
+        Held-out examples with at least this confidence, and how many of these answers are wrong. Without a
+        threshold, of all that are familiar.
+    n_independent : int
+        As ``n_answered``; with groups, how many groups those are of.
+    error : float
+        The share of wrong answers among them, weighted; NaN where there are none.
+    n_needed : int
+        Examples (with groups, groups) without a mistake that the promise needs at least.
+    """
+
+    value: float | None
+    max_error: float
+    n_answered: int
+    n_wrong: int
+    n_independent: int
+    error: float
+    n_needed: int
 
 
 def examples_needed(max_error: float, confidence: float, share: float | None = None) -> int:
@@ -146,7 +164,9 @@ def certified_threshold(
     is needed. As one mistake among the first few would end it, with many examples that are counted there are
     three starts, each with a third of :math:`\delta`; a walk that arrives at the next adds that one's share
     to its own (the fallback procedure; Wiens, 2003). This is exact if the share of wrong answers, once it
-    exceeds :math:`\alpha` as the threshold falls, stays above.
+    exceeds :math:`\alpha` as the threshold falls, stays above. Then what holds above t also holds from the
+    next held-out confidence on, which is the threshold that is returned: no answer is less certain than all
+    that were counted.
 
     Parameters
     ----------
@@ -168,7 +188,7 @@ def certified_threshold(
     --------
     >>> confidences, is_wrong = np.linspace(1, 0.5, 100), np.arange(100) >= 80
     >>> round(certified_threshold(confidences, is_wrong, 0.05, 0.9).value, 3)
-    0.591
+    0.596
     """
     delta, n = 1 - confidence, len(confidences)
     order = np.argsort(-confidences, kind="stable")
@@ -193,12 +213,9 @@ def certified_threshold(
     is_end = np.append(np.diff(sorted_confidences) < 0, True)[: len(order)]
     last = _walk(p_values, error_free, n_units, is_end, delta / n_starts, n_starts)
     n_answered = len(order) if last is None else last + 1
-    value = None
-    if last is not None:
-        value = float(sorted_confidences[last + 1]) if last + 1 < len(order) else 0.0
     total = shares[:n_answered].sum()
     return Threshold(
-        value=value,
+        value=None if last is None else float(sorted_confidences[last]),
         max_error=max_error,
         n_answered=n_answered,
         n_wrong=int(wrong[:n_answered].sum()),

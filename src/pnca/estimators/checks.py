@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from pnca.columns import Columns, are_needed, as_numbers, has_holes
 from pnca.estimators._compat import n_samples, rows_of
+from pnca.estimators.notices import warn_of_columns, warn_of_inputs
 from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import Fitted
 from pnca.models.options import Options
@@ -110,6 +110,7 @@ def check_examples(estimator: BaseEstimator, options: Options, given: Given) -> 
         record=_record(estimator, X, targets, groups, ids),
         sample_weight=sample_weight,
     )
+    _look_at_columns(estimator, X, examples)
     if inputs.size <= _MOST_SORTED:
         examples = examples.in_own_order()
     return scaled(options, examples)
@@ -125,6 +126,16 @@ def _check_input_shape(options: Options, shape: tuple[int, ...]) -> None:
         )
     if any(options.strengths(shape)) or (len(shape) > 1 and options.module is None):
         options.image(shape)  # an input that is no image is refused here
+
+
+def _look_at_columns(estimator: BaseEstimator, X: Any, examples: Examples) -> None:  # noqa: ANN401
+    """Refuse X (n, p) in which nothing differs, and say which of its columns are perhaps not meant."""
+    if (columns := examples.columns) is None:
+        return
+    if all(column.is_constant or column.kind == "left out" for column in columns.parts):
+        raise InvalidInputError("Every column of X is constant: nothing tells the examples apart.")
+    takes_ids = getattr(estimator, "_keeps_record", False)
+    warn_of_columns(columns, X, examples.groups, takes_ids=takes_ids)
 
 
 def _record(
@@ -160,7 +171,20 @@ def _plain(options: Options, X: Any, inputs: Inputs) -> Columns | None:  # noqa:
 def _here(X: Any) -> Any:  # noqa: ANN401
     """X on this machine, in which NaN is a missing number."""
     if isinstance(X, Mapping) and not issparse(X):  # some sparse arrays are dicts
-        raise InvalidInputError("X is a dict: pass a pandas table, pandas.DataFrame(X).")
+        # Of numbers and texts pandas makes a table only where they are in a list.
+        rows = (
+            "X"
+            if any(hasattr(value, "__len__") and not isinstance(value, str) for value in X.values())
+            else "[X]"
+        )
+        raise InvalidInputError(f"X is a dict: pass a pandas table, pandas.DataFrame({rows}).")
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+        raise InvalidInputError("X is a list of dicts: pass a pandas table, pandas.DataFrame(X).")
+    if hasattr(X, "iloc") and not is_table(X):
+        raise InvalidInputError(
+            "X is a pandas Series: pass a table. One row of a table is table.iloc[[i]], and one column is "
+            "table[[name]]."
+        )
     return as_numbers(as_numpy(X) if isinstance(X, Tensor) else X)
 
 
@@ -246,13 +270,8 @@ def check_inputs(estimator: BaseEstimator, fitted: Fitted, X: Any) -> Inputs:  #
     inputs = _validate(estimator, X, columns=columns, reset=False)
     if columns is None:
         _check_shape(estimator, fitted, inputs.shape[1:])
-    elif names := [repr(name) for name in columns.new_holes(X)]:
-        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        warnings.warn(
-            f"X lacks values in columns of which the training data lacked none ({shown}): the median, or the "
-            "shares of the categories, stand for them.",
-            stacklevel=5,
-        )
+    else:
+        warn_of_inputs(columns, X, vars(estimator)["n_samples_fit_"])
     return _rows(inputs, is_flat=fitted.network.takes_rows)
 
 

@@ -13,13 +13,18 @@ from pnca.calibration.arguments import check_max_error, check_min_familiarity, c
 from pnca.calibration.conformal import class_p_values, conformal_p_values
 from pnca.calibration.decisions import Decisions, HeldOut, decide, held_out_sets
 from pnca.calibration.drift import Drift, batch_drift
-from pnca.exceptions import InvalidInputError
+from pnca.estimators.notices import warn
+from pnca.exceptions import DriftWarning, InvalidInputError
 from pnca.models.fitted import FloatArray
+from pnca.record import index_of
 from pnca.training.sampling import numbered_groups
 
 if TYPE_CHECKING:
     from pnca.estimators.checks import Inputs
     from pnca.models.fitted import Fitted
+
+#: Inputs from which on a batch is tested.
+_FEWEST_TESTED = 10
 
 
 class Decides:
@@ -70,6 +75,7 @@ class Decides:
         confidence: float = 0.9,
         min_familiarity: float | None = None,
         priors: ArrayLike | Mapping[Any, float] | None = None,
+        groups: ArrayLike | None = None,
     ) -> Decisions:
         """Answer where few answers are wrong, and abstain elsewhere, with the reason.
 
@@ -79,7 +85,9 @@ class Decides:
 
         The promise: with probability ``confidence`` over the draw of the training examples, at most a share
         ``max_error`` of the answers given is wrong, for inputs that are drawn as the training examples
-        were. ``docs/decisions.md`` says what it rests on and how it was measured.
+        were. ``docs/decisions.md`` says what it rests on and how it was measured. Of a batch of ten inputs
+        and more it is tested whether it is clearly unlike the training data, and a
+        :class:`~pnca.exceptions.DriftWarning` says so.
 
         Parameters
         ----------
@@ -91,17 +99,21 @@ class Decides:
         confidence : float
             Probability with which the promise, or all promises together, shall hold.
         min_familiarity : float or None
-            Inputs below it are not answered; zero answers all that is certain enough. None is .01, or with
-            few examples the least that can decline anything: inputs with less evidence than every training
-            example.
+            Inputs below it are not answered; zero answers all that is certain enough. None is .05, or with
+            fewer than thirty examples the least that can decline anything: inputs with less evidence than
+            every training example. A larger one answers fewer inputs of classes that were never seen.
         priors : array-like of shape (c,), mapping from every class to float, or None
             How frequent the classes are in use, where that differs from the training data. Probabilities
-            and the promise are then for these frequencies.
+            and the promise are then for these frequencies, and the batch is not tested.
+        groups : array-like of shape (n,), optional
+            Inputs of the batch that belong together, such as those of one patient, for the test of the batch
+            alone. If the fit had groups the batch is not tested without them.
 
         Returns
         -------
         Decisions
-            Arrays ``label``, ``reason``, ``confidence``, ``familiarity``; ``summary()``, ``to_frame()``.
+            Arrays ``label``, ``reason``, ``confidence``, ``familiarity``, ``is_answered``; ``summary()``,
+            ``to_frame()``, ``promises``, ``drift``.
         """
         check_is_fitted(self)
         allowed = check_max_error(max_error, self.classes_)
@@ -109,9 +121,18 @@ class Decides:
         least = check_min_familiarity(min_familiarity, held_out.n_units)
         shares = None if priors is None else check_priors(priors, self.classes_)
         inputs = self._check_inputs(X)
+        new_groups = None if groups is None else numbered_groups(groups, len(inputs))
+        evidence = self.fitted_.log_evidence(inputs, self.device)
+        is_comparable = shares is None and (held_out.groups is None or new_groups is not None)
+        drift = None
+        if is_comparable and len(inputs) >= _FEWEST_TESTED:
+            compared = self.fitted_.comparable_columns(inputs)
+            drift = batch_drift(held_out.evidence, evidence, compared, held_out.groups, new_groups)
+            if drift.is_clear:
+                warn(f"{drift.warning()}: see the decisions' drift.", DriftWarning)
         return decide(
             np.exp(self.fitted_.log_probabilities(inputs, self.device)),
-            self.fitted_.log_evidence(inputs, self.device),
+            evidence,
             held_out,
             self.classes_,
             max_error=allowed,
@@ -119,6 +140,8 @@ class Decides:
             min_familiarity=least,
             priors=shares,
             model_priors=self.class_prior_,
+            drift=drift,
+            index=index_of(X),
         )
 
     def predict_set(

@@ -50,8 +50,9 @@ def classifier_of(model: BaseEstimator) -> ParticleClassifier:
     """The classifier that is saved: the model itself, or the last step of a pipeline."""
     found = model.steps[-1][1] if _name_of(model) == "Pipeline" else model
     if not isinstance(found, ParticleClassifier):
+        cure = ": save its best_estimator_" if hasattr(found, "best_estimator_") else ""
         raise InvalidInputError(
-            f"{type(found).__name__} cannot be saved: a model file is of a classifier of pnca, or of a "
+            f"{type(found).__name__} cannot be saved{cure}. A model file is of a classifier of pnca, or of a "
             "Pipeline that ends with one."
         )
     return found

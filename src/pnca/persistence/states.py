@@ -359,8 +359,10 @@ def _check_columns(fitted: Fitted, attributes: Mapping[str, Any]) -> None:
     for column in columns.parts:
         n_values = len(column.values) + bool(column.others) + column.has_holes
         is_category = column.kind == "category"
-        _demand(len(column.shares) == (n_values if is_category else 0), "shares of a column")
-        _demand(is_category == bool(column.values), "values of a column")
+        most = n_values if is_category else int(column.has_holes)  # none in files of earlier versions
+        _demand(len(column.shares) == most or not (is_category or column.shares), "shares of a column")
+        is_constant = column.is_constant and column.values == (column.middle,) and not column.has_holes
+        _demand(is_category == (bool(column.values) and not is_constant), "values of a column")
         try:
             hash((column.name, column.values, column.others))
         except TypeError:

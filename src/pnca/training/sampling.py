@@ -237,6 +237,14 @@ def refuse_merged_labels(y: Any) -> None:  # noqa: ANN401
         return  # scikit-learn says what it thinks of that
     if missing := [row for row, name in enumerate(names) if is_missing(name)]:
         raise InvalidInputError(f"y is missing for {len(missing)} examples, the first in row {missing[0]}.")
+    if len(types := {type(name) for name in names if not isinstance(name, np.generic)}) > 1:
+        try:
+            sorted(set(names))
+        except TypeError as error:
+            kinds = " and ".join(sorted(kind.__name__ for kind in types))
+            raise InvalidInputError(
+                f"y has labels of several types ({kinds}): make them of one type, such as str."
+            ) from error
     try:
         n_given, n_kept = len(set(names)), len(set(np.asarray(names).tolist()))
     except (TypeError, ValueError):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pnca.calibration.conformal import conformal_p_values
-from pnca.columns import Column, _read
+from pnca.columns import Column, read_column
 from pnca.estimators.base import ParticleClassifier
 from pnca.exceptions import InvalidInputError
 from pnca.models.fitted import Fitted
@@ -56,13 +56,13 @@ def fed(X: Any, wanted: list[Entry] | None) -> dict[str, NDArray[Any]]:  # noqa:
     if len(wanted) == 1 and not hasattr(X, "iloc"):
         return {wanted[0].name: np.asarray(X, dtype=np.float64).reshape(-1, *wanted[0].shape)}
     if len(wanted) == 1 and wanted[0].kind == "double":
-        columns = [_read(X, j, name).numbers for j, name in enumerate(X.columns)]
+        columns = [read_column(X, j, name).numbers for j, name in enumerate(X.columns)]
         return {wanted[0].name: np.column_stack(columns)}
     return {entry.name: _column(X, j, entry.kind) for j, entry in enumerate(wanted)}
 
 
 def _column(X: Any, position: int, kind: str) -> NDArray[Any]:  # noqa: ANN401
-    values = _read(X, position, X.columns[position])
+    values = read_column(X, position, X.columns[position])
     if kind == "double":
         return values.numbers[:, None]
     if kind == "bool":
