@@ -210,6 +210,28 @@ def test_forgery__of_a_record_for_a_model_that_has_none_is_refused(tmp_path):
     assert opened(path, "DNN") is None
 
 
+def test_forgery__of_a_table_without_the_names_of_its_columns_is_refused(tmp_path):
+    forge(
+        path := tmp_path / "model.pnca",
+        "table",
+        lambda found, _: found["attributes"].pop("feature_names_in_"),
+    )
+    assert opened(path, "table") is None
+
+
+def test_forgery__of_a_record_of_other_inputs_is_refused(tmp_path):
+    def narrower(found, tensors):
+        tensors["record.inputs"] = tensors["record.inputs"][:, :2].clone()
+
+    def wider(found, tensors):
+        found["record"]["inputs"]["table"][0].append("more")
+        found["record"]["inputs"]["table"][1].append({"values": ["object", [None] * 40]})
+
+    for name, change in (("NCA", narrower), ("PNCA pooled", narrower), ("table", wider)):
+        forge(path := tmp_path / "model.pnca", name, change)
+        assert opened(path, name) is None
+
+
 def test_reader__refuses_an_array_of_no_rows():
     with pytest.raises(MalformedError):
         Given().read({"array": {"values": [], "shape": []}}, "inputs", Store())

@@ -140,7 +140,7 @@ def columns_table(case: Explanation, most: int = MOST_COLUMNS) -> tuple[list[str
             "" if column.low is None else f"{short(column.low)} to {short(column.high)}",
             part_text(column.residual, column.residual_share, is_signed=column.low is not None),
             part_text(column.distance, column.distance_share),
-            "" if column.class_share is None else f"{100 * column.class_share:.0f} %",
+            "" if column.class_share is None else f"{round(100 * column.class_share)} %",
         ]
         for column in case.columns[:most]
     ]

@@ -81,8 +81,7 @@ def read_classifier(found: Any, store: Store, device: str) -> ParticleClassifier
     if "record" in found:
         if not isinstance(fitted.reader, NeighbourReader):
             raise MalformedError("a record that the model does not have")
-        labels = fitted.classes[fitted.reader.support.labels.numpy()]
-        attributes["record_"] = read_record(found["record"], labels, store)
+        attributes["record_"] = read_record(found["record"], fitted, store)
     set_requests(model, attributes.pop(NAME, {}))
     model.__dict__.update({**attributes_of(fitted), **attributes, "fitted_": fitted})
     return model

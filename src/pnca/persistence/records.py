@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pnca.exceptions import MissingExtraError
+from pnca.models.fitted import Fitted
 from pnca.persistence.encoding import MalformedError
 from pnca.persistence.layouts import Kind, Maybe, Plain, Sized, Store, Value
 from pnca.persistence.tables import Given, WithoutPandas
@@ -29,13 +29,17 @@ def write_record(record: Record, store: Store) -> dict[str, Any]:
     }
 
 
-def read_record(found: Any, labels: NDArray[Any], store: Store) -> Record:  # noqa: ANN401
-    """The record of this JSON, of examples with these labels (n,)."""
+def read_record(found: Any, fitted: Fitted, store: Store) -> Record:  # noqa: ANN401
+    """The record of this JSON, of the examples of a neighbour model, whose labels it has."""
     if not isinstance(found, dict) or found.keys() != _FIELDS.keys():
         raise MalformedError("a record of other fields")
     read = {name: kind.read(found[name], f"record.{name}", store) for name, kind in _FIELDS.items()}
     if (read["inputs"] is None) != bool(read["missing"]):
         raise MalformedError("a record that does not fit the rest")
+    sides = fitted.input_shape if fitted.columns is None else (len(fitted.columns.parts),)
+    if read["inputs"] is not None and read["inputs"].shape[1:] != sides:
+        raise MalformedError("a record that does not fit the rest")
     if isinstance(read["inputs"], WithoutPandas):
         read |= {"inputs": None, "missing": _NO_PANDAS}
+    labels = fitted.classes[fitted.reader.support.labels.numpy()]
     return Record(labels=labels, **read)

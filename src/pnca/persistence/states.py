@@ -356,6 +356,9 @@ def _check_columns(fitted: Fitted, attributes: Mapping[str, Any]) -> None:
         _demand(len(fitted.input_shape) > 0 and n_given == fitted.input_shape[0], "features")
         return
     _demand(len(columns.parts) == n_given and fitted.input_shape == (_width(columns),), "columns")
+    own = [column.name for column in columns.parts]
+    is_of_table = all(isinstance(name, str) for name in own)
+    _demand(not is_of_table or (names is not None and names.tolist() == own), "names of columns")
     for column in columns.parts:
         n_values = len(column.values) + bool(column.others) + column.has_holes
         is_category = column.kind == "category"

@@ -65,13 +65,15 @@ class Given(NamedTuple):
         return _table(names, read)
 
 
-class WithoutPandas:
+class WithoutPandas(NamedTuple):
     """A table of a file that was read where pandas is not installed."""
+
+    shape: tuple[int, int]
 
 
 def _table(names: list[Any], columns: list[Any]) -> Any:  # noqa: ANN401
     if any(isinstance(column, _Unread) for column in columns):
-        return WithoutPandas()
+        return WithoutPandas((len(columns[0]), len(columns)))
     import pandas as pd
 
     table = pd.DataFrame(dict(enumerate(columns)))
