@@ -3,13 +3,14 @@
     python benchmarks/predicting_files.py --rows 100000 --columns 50
 
 Each run is a fresh process. Rows come in parts, so memory must not grow with them; reading, checking and
-writing parts must cost little beside the predictions. The result goes to ``results/predicting_files.json``.
+writing parts must cost little beside the predictions. Each is a row of
+``results/predicting_files.csv``.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import csv
 import os
 import subprocess
 import sys
@@ -19,10 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-N_TRAIN, FEW = 500, 10_000
+N_TRAIN = 500
+RESULTS = Path(__file__).parent / "results" / "predicting_files.csv"
 
 
-def make_files(folder: Path, n_rows: int, n_columns: int) -> None:
+def make_files(folder: Path, numbers: tuple[int, int], n_columns: int) -> None:
     """A model of 500 rows, and tables of few and many rows."""
     import pandas as pd
 
@@ -34,13 +36,13 @@ def make_files(folder: Path, n_rows: int, n_columns: int) -> None:
     y = np.where(X[:, :5].sum(axis=1) + noise > 0, "ill", "well")
     model = pnca.PNCAClassifier(random_state=0).fit(pd.DataFrame(X, columns=names), y)
     pnca.save(model, folder / "model.pnca")
-    for n in {FEW, n_rows}:
+    for n in set(numbers):
         rows = pd.DataFrame(rng.normal(size=(n, n_columns)), columns=names)
         rows.insert(0, "sample", [f"S{i}" for i in range(n)])
         rows.to_csv(folder / f"{n}.csv", index=False)
 
 
-def by_arrays(folder: str, n: str) -> None:
+def by_arrays(folder: str, n: int) -> None:
     """The same outputs by pandas and the methods of the model."""
     import pandas as pd
 
@@ -74,29 +76,41 @@ def measured(command: list[str], folder: Path) -> dict[str, float]:
     return {"seconds": time.perf_counter() - start, "cpu_seconds": cpu, "peak_mb": usage.ru_maxrss / 1024}
 
 
-def main() -> None:
-    """Measure and write the record."""
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, and write a row for each process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--few", type=int, default=10_000, help="rows above which memory must not grow")
     parser.add_argument("--columns", type=int, default=50)
-    given = parser.parse_args()
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args(arguments)
+    found = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        make_files(folder, given.rows, given.columns)
-        found = {}
-        for n in (FEW, given.rows):
-            files = ["model.pnca", f"{n}.csv", "-o", "p.csv", "--force"]
-            found[f"command, {n} rows"] = measured([sys.executable, "-m", "pnca", "predict", *files], folder)
-            own = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
-            own += f"from predicting_files import by_arrays; by_arrays('.', {str(n)!r})"
-            found[f"arrays, {n} rows"] = measured([sys.executable, "-c", own], folder)
-    many, few = found[f"command, {given.rows} rows"], found[f"command, {FEW} rows"]
-    found["growth_mb"] = many["peak_mb"] - few["peak_mb"]
-    found["ratio"] = many["cpu_seconds"] / found[f"arrays, {given.rows} rows"]["cpu_seconds"]
-    found |= {"rows": given.rows, "columns": given.columns, "training_rows": N_TRAIN}
-    text = json.dumps(found, indent=2)
-    (Path(__file__).parent / "results" / "predicting_files.json").write_text(text + "\n")
-    print(text)
+        make_files(folder, (given.few, given.rows), given.columns)
+        for n in (given.few, given.rows):
+            for name, command in commands(n).items():
+                taken = measured(command, folder)
+                found.append({"what": name, "rows": n, "columns": given.columns, **taken})
+                print(found[-1], flush=True)
+    with given.out.open("w", newline="") as file:
+        writer = csv.DictWriter(file, found[0])
+        writer.writeheader()
+        writer.writerows(found)
+    few, _, many, arrays = found
+    print(f"peak memory above {given.few} rows: {many['peak_mb'] - few['peak_mb']:.0f} MB")
+    print(f"seconds of the processor, of those by arrays: {many['cpu_seconds'] / arrays['cpu_seconds']:.2f}")
+
+
+def commands(n: int) -> dict[str, list[str]]:
+    """The command on the file of n rows, and the same by arrays."""
+    files = ["model.pnca", f"{n}.csv", "-o", "p.csv", "--force"]
+    own = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
+    own += f"from predicting_files import by_arrays; by_arrays('.', {n})"
+    return {
+        "command": [sys.executable, "-m", "pnca", "predict", *files],
+        "arrays": [sys.executable, "-c", own],
+    }
 
 
 if __name__ == "__main__":

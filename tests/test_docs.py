@@ -140,7 +140,16 @@ def test_formulas__are_in_the_pages_as_mathml(site):
 
 
 @pytest.mark.parametrize(
-    "module", ["pnca", "pnca.evaluation", "pnca.calibration", "pnca.vision", "pnca.exceptions"]
+    "module",
+    [
+        "pnca",
+        "pnca.evaluation",
+        "pnca.calibration",
+        "pnca.vision",
+        "pnca.exceptions",
+        "pnca.tables",
+        "pnca.workflows",
+    ],
 )
 def test_api__has_every_public_name(site, pages, module):
     ids = set().union(*(page.ids for path, page in pages.items() if path.parent.name == "api"))

@@ -17,6 +17,7 @@ import growth
 import importing
 import mnist_scale
 import positive_kernel
+import predicting_files
 import problems
 import scaling
 import scoring
@@ -57,6 +58,18 @@ def test_default_fits__are_beside_a_forest_and_name_their_phases(tmp_path):
     assert [reference.name for reference in records[0].alternatives] == [default_fits.FOREST]
     assert records[0].speedup() > 0
     assert sum(record.seconds for record in records[1:]) < 1.1 * records[0].seconds
+
+
+@pytest.mark.slow  # five processes that import torch
+def test_predicting_files__measures_the_command_and_the_same_by_arrays(tmp_path, monkeypatch):
+    monkeypatch.setattr(predicting_files, "N_TRAIN", 40)
+    out = tmp_path / "found.csv"
+    predicting_files.main(["--rows", "60", "--few", "30", "--columns", "3", "--out", str(out)])
+    lines = out.read_text().splitlines()
+    assert lines[0] == "what,rows,columns,seconds,cpu_seconds,peak_mb"
+    assert [line.split(",")[:2] for line in lines[1:]] == [
+        ["command", "30"], ["arrays", "30"], ["command", "60"], ["arrays", "60"]
+    ]  # fmt: skip
 
 
 def test_small_fits__has_floors_with_and_without_kappa(tmp_path):
