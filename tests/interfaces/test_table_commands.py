@@ -95,7 +95,7 @@ def test_predict__warns_of_drift_on_standard_error(run, model_file, small_tables
     assert code == 0
     assert "drift: " in err
     assert "less familiar" in err
-    assert "drift" not in out
+    assert "drift: " not in out
 
 
 def test_info__says_what_fit_said_and_where_it_comes_from(run, model_file):
