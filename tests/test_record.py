@@ -158,3 +158,10 @@ def test_rows_of__names():
         Record(inputs=None, labels=np.zeros(3)).rows_of([3])
     with pytest.raises(InvalidInputError, match="No training example"):
         named.rows_of([[7]])
+
+
+def test_names__of_a_tensor_are_a_copy():
+    groups = torch.arange(4)
+    names = names_of("groups", groups, 4)
+    groups[0] = 9
+    assert names.tolist() == [0, 1, 2, 3]

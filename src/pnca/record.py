@@ -94,7 +94,7 @@ def names_of(what: str, names: ArrayLike, n: int) -> NDArray[Any]:
     if isinstance(names, np.ma.MaskedArray):
         raise InvalidInputError(f"{what} is a masked array: leave the masked examples out, or fill them.")
     # Of a list, numpy would make 1 and "1" the same.
-    found = np.array(names, dtype=None if hasattr(names, "dtype") else object)
+    found = np.asarray(names, dtype=None if hasattr(names, "dtype") else object)
     found = _own(found) if found.ndim == 1 else found
     if found.ndim != 1:
         raise InvalidInputError(f"{what} must have one entry an example; its shape is {found.shape}.")
@@ -120,7 +120,7 @@ def _own(names: Any) -> NDArray[Any]:  # noqa: ANN401
         return found.astype(object)
     if found.dtype == object and any(hasattr(name, "to_pydatetime") for name in found):
         return np.array([_without_pandas(name) for name in found.tolist()], dtype=object)
-    return found
+    return found.copy()
 
 
 def _without_pandas(name: Any) -> Any:  # noqa: ANN401
