@@ -306,7 +306,7 @@ def _check_decide(model, X, found, arguments, case):
         elif promise.value is None:
             expected = "cannot promise"
         else:
-            expected = "answered" if found.confidence[row] > promise.value else "ambiguous"
+            expected = "answered" if found.confidence[row] >= promise.value else "ambiguous"
         assert reason == expected, f"{case}: row {row} is {reason}, not {expected}"
         given = None if reason in ABSTENTIONS else label
         assert found.label[row] == given, f"{case}: row {row} is given as {found.label[row]!r}, not {given!r}"
@@ -332,7 +332,7 @@ def _check_promises(model, found, arguments, case):
         assert promise.error <= promise.max_error or found.probability < 0.5, f"{case}: {promise}"
         if arguments.get("priors") is not None:
             continue
-        above = confidence > promise.value
+        above = confidence >= promise.value
         if is_mapping:
             above &= model.classes_[best] == label
         is_wrong = best != model.support_labels_
