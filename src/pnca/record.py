@@ -120,7 +120,8 @@ def _own(names: Any) -> NDArray[Any]:  # noqa: ANN401
         return found.astype(object)
     if found.dtype == object and any(hasattr(name, "to_pydatetime") for name in found):
         return np.array([_without_pandas(name) for name in found.tolist()], dtype=object)
-    return found.copy()
+    copied: NDArray[Any] = found.copy()
+    return copied
 
 
 def _without_pandas(name: Any) -> Any:  # noqa: ANN401
