@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer
 
+import pnca
 from pnca import PNCAClassifier
 
 rng = np.random.RandomState(0)
@@ -25,8 +26,7 @@ labels = np.where(strain > 6, "brittle", "tough")
 table.loc[rng.choice(90, 12), "density"] = np.nan
 
 # %%
-# Which experts are heard beside the neighbours can be searched for like any parameter;
-# usually the pool itself weighs them well enough. Here numbers are made symmetric first.
+# Experts can be searched for, too, though the pool weighs them. Numbers are made symmetric.
 
 columns = make_column_transformer(
     (PowerTransformer(), make_column_selector(dtype_include="number")),
@@ -44,14 +44,12 @@ for settings, score in zip(results["params"], results["mean_test_score"], strict
     print(settings, f"mean negative log-likelihood {-score:.3f}")
 
 # %%
-# ``evidence`` is a method of the last step. With several rows of one specimen, scikit-learn
-# brings ``groups`` to the splitter and to every fit of a search:
-# ``sklearn.set_config(enable_metadata_routing=True)``, then
-# ``PNCAClassifier().set_fit_request(groups=True)``, ``cv=GroupKFold(3)``, and
-# ``search.fit(X, y, groups=g)``.
+# ``pnca.evidence`` and the like ask the last step. With several rows of one specimen,
+# scikit-learn brings ``groups`` to the splitter and to every fit of a search:
+# ``sklearn.set_config(enable_metadata_routing=True)``, then ``cv=GroupKFold(3)``,
+# ``PNCAClassifier().set_fit_request(groups=True)``, and ``search.fit(X, y, groups=g)``.
 
-fitted = search.best_estimator_
-print("evidence", fitted[-1].evidence(fitted[:-1].transform(table[:3])).round(2))
+print("evidence", pnca.evidence(search, table[:3]).round(2))
 
 brittle = search.predict_proba(table)[:, list(search.classes_).index("brittle")]
 figure, axes = plt.subplots(figsize=(5, 2.8), layout="constrained")

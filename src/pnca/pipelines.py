@@ -156,15 +156,24 @@ def _as_given(found: Explanations, model: Any, X: Any, record: Any) -> Explanati
     n = len(found[0].source.record)
     if record is not None and len(record) != n:
         raise InvalidInputError(
-            f"record has {len(record)} rows, but the model was fitted on {n}: pass the X of the fit."
+            f"record has {len(record)} rows, but the model was fitted on {n}: pass the X of the fit, without "
+            "examples of weight zero."
         )
     if record is not None and _columns_of(record) != _columns_of(X):
         raise InvalidInputError("record has other columns than X: pass the X of the fit.")
     try:
-        names = model[:-1].get_feature_names_out().tolist()
+        names = _names_of_last_step(model, None).tolist()
     except (AttributeError, ValueError, NotImplementedError):  # a step that has no names for its columns
         names = None
     return in_other_columns(found, X, record, names)
+
+
+def _names_of_last_step(model: Any, names: Any) -> Any:  # noqa: ANN401
+    """Names of the columns that the classifier at the end of pipelines in pipelines gets."""
+    while hasattr(model, "steps"):
+        names = model[:-1].get_feature_names_out(names) if len(model) > 1 else names
+        model = model[-1]
+    return names
 
 
 def _columns_of(X: Any) -> list[Any]:  # noqa: ANN401

@@ -172,6 +172,8 @@ def _copied(X: Any) -> Any:  # noqa: ANN401
     if is_table(X):
         return X.reset_index(drop=True).copy(deep=True)
     inputs = np.array(X)
+    if inputs.dtype.kind == "f" and inputs.itemsize > 8:  # more digits than a fit looks at
+        inputs = inputs.astype(np.float64)
     return _in_small_type(inputs) if inputs.ndim > 2 and inputs.dtype.kind in "iuf" else inputs
 
 

@@ -11,6 +11,8 @@ import reference
 from models import NEIGHBOUR, digits, make, noisy
 from pnca.models.ledger import ledger_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:X holds values that no training example had")
+
 X, Y = noisy()
 FAR = np.vstack([X[:6] + 0.3, X[:2] + 4, X[:1] + 100]).astype(np.float32)
 

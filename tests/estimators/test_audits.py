@@ -12,6 +12,8 @@ from pnca.estimators import audits
 from pnca.estimators.refits import make_paths
 from pnca.exceptions import InvalidInputError
 
+pytestmark = pytest.mark.filterwarnings("ignore:Column .* looks like a number of the rows")
+
 N = 80
 
 

@@ -100,6 +100,7 @@ def with_offset(n=40):
     return np.stack([rng.normal(size=n), 1e9 + np.arange(n)], axis=1), np.arange(n) % 2
 
 
+@pytest.mark.filterwarnings("ignore:Column 1 looks like a number of the rows")
 def test_values_that_merge__are_named_where_nothing_is_scaled():
     X, y = with_offset()
     for name, parameters in (("DNN", {}), ("PNCA", {"scaling": None})):
@@ -110,6 +111,7 @@ def test_values_that_merge__are_named_where_nothing_is_scaled():
         assert caught[0].filename == __file__
 
 
+@pytest.mark.filterwarnings("ignore:Column 1 looks like a number of the rows")
 def test_values_that_merge__are_named_beside_an_outlier():
     X, y = with_offset()
     X[0, 0] = 1e12
@@ -117,6 +119,7 @@ def test_values_that_merge__are_named_beside_an_outlier():
         make("PNCA", max_epochs=1, scaling="columns").fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore:Column 1 looks like a number of the rows")
 def test_values_that_stay_apart__are_not_warned_of(noisy):
     X, y = with_offset()
     make("PNCA", max_epochs=1, scaling="columns").fit(X, y)  # pytest makes an error of a warning

@@ -5,8 +5,11 @@ import pickle
 import numpy as np
 import pytest
 
+from models import make, noisy
 from pnca.exceptions import InvalidInputError
 from pnca.explanations import Explanation, Explanations
+
+pytestmark = pytest.mark.filterwarnings("ignore:X holds values that no training example had")
 
 
 def test_cases__are_a_sequence(cases):
@@ -61,3 +64,31 @@ def test_plot__of_several_cases_asks_for_one(of_table):
 def test_cases__can_be_pickled(of_table):
     again = pickle.loads(pickle.dumps(of_table[0]))
     np.testing.assert_array_equal(again.without(["p1"]).after, of_table[0].without(["p1"]).after)
+
+
+def test_frame__keeps_what_it_says_beside_columns_of_the_same_names():
+    pd = pytest.importorskip("pandas")
+    X, y = noisy()
+    table = pd.DataFrame(X, columns=["id", "label", "x_label"])
+    model = make("NCA", max_epochs=1).fit(table, y, ids=[f"p{row}" for row in range(40)])
+    (case,) = model.explain(table[:1], k=40)
+    frame = case.to_frame()
+    assert frame["id"].tolist() == [example.id for example in case.examples]
+    assert frame["label"].tolist() == [example.label for example in case.examples]
+    rows = frame["row"].to_numpy()
+    np.testing.assert_array_equal(frame[["x_id", "x_label", "x_x_label"]], X[rows])
+
+
+def test_explain__names_at_most_all_examples():
+    X, _ = noisy()
+    model = make("NCA", max_epochs=1).fit(X[:4], [0, 1, 0, 1])
+    assert len(model.explain(X[:1])[0].examples) == 4
+
+
+def test_pictures__of_a_table_of_pixels_are_shown():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(12, 16)), columns=[f"px{i}" for i in range(16)])
+    model = make("PNCA", max_epochs=1, n_folds=2, image_shape=(4, 4)).fit(table, np.arange(12) % 2)
+    (case,) = model.explain(table[:1])
+    assert case.is_picture

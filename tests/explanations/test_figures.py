@@ -17,6 +17,8 @@ from pnca.explanations.figures import (
     draw_familiarity,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:X holds values that no training example had")
+
 pyplot = pytest.importorskip("matplotlib.pyplot")
 pyplot.switch_backend("agg")
 

@@ -9,6 +9,8 @@ import pytest
 
 from pnca.exceptions import MissingExtraError
 
+pytestmark = pytest.mark.filterwarnings("ignore:X holds values that no training example had")
+
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 

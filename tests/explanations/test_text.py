@@ -7,6 +7,8 @@ import pytest
 
 from pnca.explanations.text import case_text, columns_table, examples_table, in_columns, parts_table, short
 
+pytestmark = pytest.mark.filterwarnings("ignore:X holds values that no training example had")
+
 
 def test_text__names_parts_examples_and_columns(of_table):
     text = str(of_table[1])

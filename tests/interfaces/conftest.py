@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+import rich
 
 from pnca.interfaces import cli
 
@@ -11,6 +12,8 @@ from pnca.interfaces import cli
 @pytest.fixture
 def run(monkeypatch, capsys):
     """Run ``pnca`` with arguments: its exit status, standard output and standard error."""
+    # A command sends the progress of its process to standard error.
+    monkeypatch.setattr(rich, "_console", None)
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["pnca", *map(str, arguments)])

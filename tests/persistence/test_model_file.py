@@ -90,6 +90,7 @@ CASES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The batch as a whole is unlike")  # the queries are
 @pytest.mark.parametrize("case", CASES)
 def test_model__of_other_options_comes_back_to_the_bit(case, tmp_path):
     made, others = CASES[case]

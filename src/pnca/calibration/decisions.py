@@ -130,8 +130,12 @@ class Decisions:
         text += "; " + ", ".join(f"{n} {name}" for name, n in counts.items() if n or name != CANNOT_PROMISE)
         if self.drift is not None and self.drift.is_clear:
             text += f". {self.drift.warning()}"
-        broken = {label: p for label, p in self.promises.items() if p.value is None}
-        return text + "".join(f". {self._why_not(label, promise)}" for label, promise in broken.items())
+        return ". ".join([text, *self.broken_promises])
+
+    @property
+    def broken_promises(self) -> tuple[str, ...]:
+        """Why nothing is answered (as some class), and what would help; empty where all can be promised."""
+        return tuple(self._why_not(label, p) for label, p in self.promises.items() if p.value is None)
 
     def to_frame(self) -> Any:  # noqa: ANN401
         """Return a pandas table with a row for each input (``pip install 'pnca[studies]'``).

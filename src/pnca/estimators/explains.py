@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pnca.estimators.checks import Inputs
     from pnca.models.fitted import Fitted
 
-_NO_RECORD = (
+NO_RECORD = (
     "The model has no record of its fit (store='predictive'), so training examples are shown by row, share "
     "and label only."
 )
@@ -57,7 +57,7 @@ class Explains:
         X : array-like of shape (n, n_features), or (n, ...)
             Inputs.
         k : int
-            Number of training examples that are named.
+            Number of training examples that are named, at most all of them.
 
         Returns
         -------
@@ -72,20 +72,18 @@ class Explains:
         >>> from sklearn.datasets import load_iris
         >>> X, y = load_iris(return_X_y=True)
         >>> case = pnca.NCAClassifier(random_state=0).fit(X, y).explain(X[:1], k=2)[0]
-        >>> case.label, round(sum(part[0] for part in case.parts.values()), 6)
+        >>> case.label, round(float(sum(part[0] for part in case.parts.values())), 6)
         (0, 1.0)
         """
         check_is_fitted(self)
         n, fitted = self.n_samples_fit_, self.fitted_
-        if not (isinstance(k, Integral) and 1 <= k <= n):
-            raise InvalidInputError(
-                f"k must be a whole number from 1 to {n}, the training examples; got {k!r}."
-            )
+        if not (isinstance(k, Integral) and k >= 1):
+            raise InvalidInputError(f"k must be a whole number of at least 1; got {k!r}.")
         inputs, record = self._check_inputs(X), _record(self)
         training = fitted.reader.support.inputs
         if training is None and record.inputs is not None:
             training = _scaled(fitted, self._check_inputs(record.inputs))
-        ledger = ledger_of(fitted, inputs, self.device, int(k), training)
+        ledger = ledger_of(fitted, inputs, self.device, min(int(k), n), training)
         looks = _looks(self)
         given = as_numpy(X) if isinstance(X, torch.Tensor) else X if is_table(X) else np.asarray(X)
         answer_with = partial(_answer_with, fitted, inputs, self.device, self.class_weight_)
@@ -97,7 +95,7 @@ class Explains:
 def _record(model: Explains) -> Record:
     """The record of a fit; without one its labels alone."""
     labels = model.classes_[model.fitted_.reader.support.labels.numpy()]
-    empty = Record(inputs=None, labels=labels, missing=_NO_RECORD)
+    empty = Record(inputs=None, labels=labels, missing=NO_RECORD)
     found: Record = vars(model).get("record_", empty)
     return found
 

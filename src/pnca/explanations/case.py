@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -318,7 +318,7 @@ class Explanations(Sequence[Explanation]):
             for example in case.examples:
                 is_shown = example.given is not None and not case.is_picture
                 named = zip(case.names, example.given, strict=True) if is_shown else ()
-                yield {
+                own = {
                     "case": case.row,
                     "predicted": case.label,
                     "row": example.row,
@@ -326,9 +326,18 @@ class Explanations(Sequence[Explanation]):
                     "label": example.label,
                     "share": example.share,
                     "distance": example.distance,
-                    **{f"{name}": value for name, value in named},
                 }
+                for name, value in named:  # a column of the user's never takes the place of another
+                    own[_free_name(str(name), own)] = value
+                yield own
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _free_name(name: str, taken: Container[str]) -> str:
+    """A name that is not taken: ``x_label`` where there is a ``label``."""
+    while name in taken:
+        name = f"x_{name}"
+    return name

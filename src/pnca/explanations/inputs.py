@@ -76,7 +76,8 @@ class Looks:
     def shown(self, X: Any, rows: Sequence[int]) -> list[Any]:  # noqa: ANN401
         """Some rows of inputs: the values of each, or its picture; None of what cannot be shown."""
         if self.shape is not None:
-            return [self.shape.picture(np.asarray(X[row])) for row in rows]
+            pixels = np.asarray(X)  # perhaps of a table
+            return [self.shape.picture(pixels[row]) for row in rows]
         if not self.parts:
             return [None] * len(rows)
         return list(zip(*(values_of(X, j, rows) for j in range(len(self.parts))), strict=True))

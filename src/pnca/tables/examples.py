@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _MOST_CLASSES, _EXAMPLES_OF_A_CLASS = 20, 3
 #: A column of which fewer values than this share are there is almost empty.
 _FEW = 0.1
+#: Share of words among numbers up to which they are taken for mistakes.
+_HARDLY_ANY = 0.05
 #: Rows from which on a column of distinct whole numbers is noticed.
 _MANY_ROWS = 20
 _NAMES_OF_IDENTIFIERS = re.compile(
@@ -277,8 +279,8 @@ def _odd(
                 f"{name!r} looks like an identifier (distinct whole numbers): leave it out with --ignore, "
                 "or name it as --id"
             )
-        if sort == TEXT and (note := _almost_numbers(name, tidied(raw[name]), rows)):
-            notes.append(note)
+        if sort == TEXT and name not in roles.codes:
+            notes += _almost_numbers(name, tidied(raw[name]), rows)
     return notes
 
 
@@ -291,15 +293,17 @@ def _is_identifier(name: str, numbers: NDArray[np.float64]) -> bool:
     return bool((steps == steps[0]).all() or (steps > 0).all() or _NAMES_OF_IDENTIFIERS.search(name))
 
 
-def _almost_numbers(name: str, texts: pd.Series[Any], rows: NDArray[np.int64]) -> str:
-    """What kept a column of numbers from being one."""
+def _almost_numbers(name: str, texts: pd.Series[Any], rows: NDArray[np.int64]) -> list[str]:
+    """What kept a column of numbers from being one; an error where that is hardly meant."""
     there = texts.dropna()
     _, is_wrong = converted(there, NUMBER)
     if not len(there) or is_wrong.mean() > 0.5 or not is_wrong.any():
-        return ""
-    place = int(is_wrong.argmax())
-    return (
-        f"{name!r} is taken for text: {int(is_wrong.sum())} of {len(there)} values are no numbers, such as "
-        f"{there.iloc[place]!r} in row {rows[there.index[place]]}; if they mean that nothing is "
-        f"known, pass --hole {there.iloc[place]!r}"
-    )
+        return []
+    wrong, row = there.iloc[int(is_wrong.argmax())], rows[there.index[int(is_wrong.argmax())]]
+    found = f"{int(is_wrong.sum())} of {len(there)} values are no numbers, such as {wrong!r} in row {row}"
+    if is_wrong.mean() <= _HARDLY_ANY:
+        raise InvalidInputError(
+            f"{name!r}: {found}. Correct them, pass --hole {wrong!r} if they mean that nothing is known, or "
+            f"--codes {name!r} if the numbers are names."
+        )
+    return [f"{name!r} is taken for text: {found}; if they mean that nothing is known, pass --hole {wrong!r}"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,15 @@ def check_names(header: Sequence[Any], path: Path) -> tuple[str, ...]:
     return names
 
 
-def column_of(name: str, names: Sequence[str], path: Path, role: str) -> str:
-    """A name that is among those of the table; the error for another one says which is near."""
+def column_of(name: str, names: Sequence[str], path: Path, role: str, others: Collection[str] = ()) -> str:
+    """A name that is among those of the table; the error for another one says which is near.
+
+    ``others`` are columns that are known to be something else.
+    """
     if name in names:
         return name
-    near = difflib.get_close_matches(name, names, n=1) or [n for n in names if n.lower() == name.lower()]
+    free = [other for other in names if other not in others]
+    near = difflib.get_close_matches(name, free, n=1) or [n for n in free if n.lower() == name.lower()]
     hint = f"did you mean {near[0]!r}?" if near else f"there are {_enumerated(names)}."
     raise InvalidInputError(f"{path} has no column {name!r} ({role}): {hint}")
 

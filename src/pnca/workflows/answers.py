@@ -57,6 +57,7 @@ class Answers:
             )
         self.n = 0
         self.counts: dict[str, int] = {}
+        self.broken_promises: tuple[str, ...] = ()  # why nothing is answered, where nothing is
         self._sample = _Sample()
         self._names = names_of_examples(self.last)
 
@@ -77,6 +78,7 @@ class Answers:
             min_familiarity=self.min_familiarity,
         )
         self.n += len(decisions)
+        self.broken_promises = decisions.broken_promises
         for reason, count in zip(*np.unique(decisions.reason, return_counts=True), strict=True):
             self.counts[str(reason)] = self.counts.get(str(reason), 0) + int(count)
         self._sample.add(inputs, evidence, groups)

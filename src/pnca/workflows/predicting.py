@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -59,9 +60,9 @@ class _Seen:
     def notes(self) -> list[str]:
         return [
             f"{name!r} has values that were never seen in training, such as {found.most_common(1)[0][0]!r} "
-            f"({sum(found.values())} rows): each takes half of the say of an answer"
+            f"({n} row{'s' * (n > 1)}): each takes half of the say of an answer"
             for name, found in self.counts.items()
-            if found
+            if (n := sum(found.values()))
         ]
 
 
@@ -106,7 +107,8 @@ def predict_table(
     group = source.group if source.group in table.names else None
     answers, seen = Answers(model, settings), _Seen(_known_values(model, source))
     numbers = [name for name, sort in source.sorts.items() if sort == NUMBER]
-    with write_table(path, overwrite=overwrite) as writer:
+    with write_table(path, overwrite=overwrite) as writer, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X holds values that no")  # said once, in the end
         row = 0
         for raw in table.frames(numbers):
             for start in range(0, len(raw), _ROWS):
@@ -122,7 +124,7 @@ def predict_table(
                     advance(len(part))
         if not row:
             raise InvalidInputError(f"{table.path} has a header and no rows.")
-    notes = [*table.notes, *_unused(table, source, name_of_id), *seen.notes()]
+    notes = [*table.notes, *_unused(table, source, name_of_id), *seen.notes(), *answers.broken_promises]
     return PredictedFile(
         path=Path(path), n=answers.n, counts=answers.counts, drift=answers.drift(), notes=tuple(notes)
     )
@@ -158,7 +160,7 @@ def check_columns(table: TableFile, source: TableSource) -> None:
     if not missing:
         return
     if len(missing) == 1:
-        column_of(missing[0], table.names, table.path, "the model was fitted with it")
+        column_of(missing[0], table.names, table.path, "the model was fitted with it", source.sorts)
     shown = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
     raise InvalidInputError(
         f"{table.path} lacks {len(missing)} of the {len(needed)} columns that the model was fitted with: "
