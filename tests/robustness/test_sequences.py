@@ -125,7 +125,7 @@ def test_whole_numbers__that_float64_cannot_tell_apart_are_named():
         assert caught[0].filename == __file__
 
 
-@pytest.mark.filterwarnings("ignore:Column 0 looks like a number of the rows")
+@pytest.mark.filterwarnings("ignore:Column . looks like a number of the rows")
 def test_whole_numbers__that_float64_tells_apart_are_not_warned_of():
     small(scaling="columns").fit(np.c_[np.arange(24), nanoseconds(10**9)], Y)
 

@@ -100,7 +100,7 @@ def test_read_examples__what_looks_odd_is_said(read):
             1000 - 3 * n,
             ["5"] + [""] * 39,
             ["x"] * 40,
-            [*["<5", "7.5"] * 2, *(n[:36] / 2)],
+            [*["<5", "7.5"] * 3, *(n[:34] / 2)],
             n % 3,
             np.where(n % 2, "u", "v"),
         ),
@@ -110,12 +110,21 @@ def test_read_examples__what_looks_odd_is_said(read):
     assert "'nr' looks like an identifier" in notes
     assert "'empty' is almost empty: 1 of 40 rows" in notes
     assert "'same' is the same in all rows" in notes
-    assert "'crp' is taken for text: 2 of 40 values are no numbers, such as '<5' in row 1" in notes
+    assert "'crp' is taken for text: 3 of 40 values are no numbers, such as '<5' in row 1" in notes
     assert "stage" not in notes
     mended = read(table, ignore=("nr", "empty", "same"), holes=("<5",))
     assert mended.source.sorts == {"crp": "number", "stage": "number"}
-    assert mended.X["crp"].isna().sum() == 2
+    assert mended.X["crp"].isna().sum() == 3
     assert not mended.notes
+
+
+def test_read_examples__a_few_words_among_numbers_are_refused_unless_numbers_are_names(read):
+    n = np.arange(40)
+    table = ["crp,y", *rows(["<5", *(n[1:] / 2)], np.where(n % 2, "u", "v"))]
+    with pytest.raises(InvalidInputError, match="'crp': 1 of 40 values are no numbers, such as '<5' in row 1"):
+        read(table)
+    assert read(table, holes=("<5",)).source.sorts == {"crp": "number"}
+    assert read(table, codes=("crp",)).source.sorts == {"crp": "text"}
 
 
 def test_read_examples__a_measurement_of_distinct_whole_numbers_is_no_identifier(read):
