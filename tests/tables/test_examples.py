@@ -121,7 +121,9 @@ def test_read_examples__what_looks_odd_is_said(read):
 def test_read_examples__a_few_words_among_numbers_are_refused_unless_numbers_are_names(read):
     n = np.arange(40)
     table = ["crp,y", *rows(["<5", *(n[1:] / 2)], np.where(n % 2, "u", "v"))]
-    with pytest.raises(InvalidInputError, match="'crp': 1 of 40 values are no numbers, such as '<5' in row 1"):
+    with pytest.raises(
+        InvalidInputError, match="'crp': 1 of 40 values are no numbers, such as '<5' in row 1"
+    ):
         read(table)
     assert read(table, holes=("<5",)).source.sorts == {"crp": "number"}
     assert read(table, codes=("crp",)).source.sorts == {"crp": "text"}
