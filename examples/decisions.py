@@ -34,6 +34,7 @@ decisions = model.decide(X_new, max_error=0.05)
 is_answered = decisions.reason == "answered"
 error = np.mean(decisions.label[is_answered] != y_new[is_answered])
 print(f"{decisions.summary()}. Wrong were {error:.1%}.")
+print(model.audit())  # are there labels, rows or columns that one should look at first?
 
 # %%
 # A number in another unit: there is no answer, and the column is named.

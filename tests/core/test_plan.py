@@ -104,7 +104,7 @@ def test_options__networks_beside_experts_are_deeper_and_learn_slower_with_many_
 
 
 @pytest.mark.parametrize(
-    ("n", "n_columns", "epochs"), [(100, 100, 50), (100, 101, 200), (100, 1001, 60), (5000, 20, 22)]
+    ("n", "n_columns", "epochs"), [(100, 100, 50), (100, 101, 140), (100, 1001, 60), (5000, 20, 22)]
 )
 def test_options__of_the_epochs_beside_experts_there_are_few(n, n_columns, epochs):
     assert options(experts="auto").n_epochs(n, n_columns) == epochs

@@ -26,7 +26,7 @@ POOLED = ("linear", "forest")
 _SMALL = {"n_particles": 8, "hidden_layer_sizes": (100,), "learning_rate": 1e-2}
 _WIDE = {"n_particles": 12, "hidden_layer_sizes": (100, 100), "learning_rate": 5e-3}
 _MANY_COLUMNS, _VERY_MANY_COLUMNS = 100, 1000
-_EPOCHS_IN_POOL, _EPOCHS_OF_MANY, _EPOCHS_OF_VERY_MANY = 50, 200, 60
+_EPOCHS_IN_POOL, _EPOCHS_OF_MANY, _EPOCHS_OF_VERY_MANY = 50, 140, 60
 #: The same where particles answer alone.
 _LARGE = {"n_particles": 10, "hidden_layer_sizes": (200, 200), "learning_rate": 3e-3}
 
