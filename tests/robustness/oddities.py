@@ -84,7 +84,7 @@ _SPREADS = {
     "copies of rows": lambda rng, x: (x[rng.integers(0, max(1, len(x) // 4), size=len(x))], LEGAL),
     "all rows alike": lambda rng, x: (np.repeat(x[:1], len(x), axis=0), EITHER),
     "zeros": lambda rng, x: (np.zeros_like(x), EITHER),
-    "mostly zeros": lambda rng, x: (x * (rng.random(x.shape) < 0.1), LEGAL),
+    "mostly zeros": lambda rng, x: (x * (rng.random(x.shape) < 0.1), EITHER),
     "large": _scaled(1, 15, EITHER),
     "huge": _scaled(15, 37, EITHER),
     "beyond float32": _scaled(39, 300, EITHER),
@@ -99,7 +99,7 @@ _SPREADS = {
     "a NaN": _with_one(np.nan, EITHER),  # a hole in rows of numbers
     "an infinity": _with_one(-np.inf, ILLEGAL),
     "whole numbers": lambda rng, x: (np.round(10 * x), LEGAL),
-    "yes and no": lambda rng, x: ((x > 1).astype(float), LEGAL),
+    "yes and no": lambda rng, x: ((x > 1).astype(float), EITHER),
     "grey values": lambda rng, x: (np.clip(np.round(40 * x + 90), 0, 255), LEGAL),
     "denormal numbers": lambda rng, x: (x * 1e-310, EITHER),
 }

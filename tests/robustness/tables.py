@@ -81,7 +81,7 @@ _COLUMNS = {
     "large": lambda rng, y: (1e12 + rng.normal(size=len(y)) + y, EITHER),
     "huge": lambda rng, y: (1e30 * (rng.normal(size=len(y)) + y), EITHER),
     "beyond float32": lambda rng, y: (1e60 * (rng.normal(size=len(y)) + y), EITHER),
-    "constant": lambda rng, y: (np.full(len(y), 3.0), LEGAL),
+    "constant": lambda rng, y: (np.full(len(y), 3.0), EITHER),  # refused if there is no other
     "infinity": lambda rng, y: (np.where(np.arange(len(y)) == 2, np.inf, y), ILLEGAL),
     "truth values": lambda rng, y: (y + rng.random(len(y)) > 1, LEGAL),
     "boolean": _series(lambda rng, y: y > 0, "boolean"),
