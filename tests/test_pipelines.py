@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -156,3 +157,14 @@ def test_evidence_neighbors_and_uncertainty__are_those_of_the_last_step(pipeline
         assert np.array_equal(a, b)
     with pytest.raises(InvalidInputError, match="LogisticRegression has no evidence"):
         pnca.evidence(LogisticRegression(max_iter=1000).fit(*iris), X)
+
+
+def test_explain__of_a_pipeline_in_a_pipeline_names_the_columns_of_the_last_step():
+    X, y = raw_table()[["size", "weight"]], noisy()[1]
+    inner = make_pipeline(PCA(), make("NCA", max_epochs=1))
+    nested = make_pipeline(StandardScaler(), inner).fit(X, y)
+    flat = make_pipeline(StandardScaler(), PCA(), make("NCA", max_epochs=1)).fit(X, y)
+    (case,), (expected,) = (pnca.explain(model, X[:1], record=X) for model in (nested, flat))
+    assert {column.name for column in case.columns} == {"pca0", "pca1"}
+    assert [column.name for column in case.columns] == [column.name for column in expected.columns]
+    assert case.notes == expected.notes
