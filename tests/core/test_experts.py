@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 from sklearn.ensemble import RandomForestClassifier
 
 from pnca.models import experts
-from pnca.models.experts import EXPERTS, fit_forest, fit_linear
+from pnca.models.experts import EXPERTS, fit_forest, fit_linear, linear_loss
 from pnca.models.pooling import prior_counts
 from pnca.training.sampling import Examples
 
@@ -139,3 +139,10 @@ def test_prior_counts__experts_begin_with_less_the_more_classes_there_are_and_ne
 @pytest.mark.parametrize("n_columns", [101, 784, 1000])
 def test_prior_counts__neighbours_are_trusted_beforehand_with_as_many_columns_as_pixels(n_columns):
     assert prior_counts(2, 10, n_columns).tolist() == [10.0, 2 / 9, 2 / 9]
+
+
+def test_linear_loss__is_that_of_the_line_which_is_fitted():
+    data = examples()
+    held_out = fit_linear(data, FOLDS, 0).log_probabilities.numpy()
+    loss = linear_loss(torch.from_numpy(data.inputs), torch.from_numpy(data.labels), 3, FOLDS)
+    assert loss == pytest.approx(-held_out[np.arange(40), data.labels].mean(), rel=1e-6)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_breast_cancer
 from torch import nn
 
 import scenarios
@@ -249,6 +250,21 @@ def test_make_scaler__none_for_a_module_or_if_told_so():
     assert make_scaler(options(scaling=None), examples()) is None
     assert make_scaler(options(module=nn.Flatten), examples()) is None
     assert make_scaler(options(), examples()) is not None
+
+
+def test_make_scaler__a_line_may_see_a_difference_that_neighbours_do_not():
+    """Neighbours alone find one scale for areas and shares as good here as a scale for each column."""
+    X, y = load_breast_cancer(return_X_y=True)
+    rows = np.random.RandomState(0).permutation(len(y))[:200]
+    data = examples(200, shape=(30,))._replace(inputs=X[rows], labels=y[rows].astype(np.int64))
+    for experts, n_scales in (((), 1), (("forest",), 1), (("linear",), 30), ("auto", 30)):
+        scaler = make_scaler(options(shape=(30,), experts=experts), data)
+        assert len(set(scaler.spread.tolist())) == n_scales
+
+
+def test_make_scaler__one_group_among_the_rows_leaves_it_to_neighbours():
+    data = examples(groups=np.zeros(12, dtype=np.int64))
+    assert make_scaler(options(experts=("linear",)), data) is not None
 
 
 @pytest.mark.parametrize(

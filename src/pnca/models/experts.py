@@ -191,6 +191,31 @@ def fit_linear(examples: Examples, folds: NDArray[np.int64], seed: int) -> Fit:
         directions = np.linalg.svd(points, full_matrices=False)[2]
         points = points @ directions.T
     targets, weights = np.eye(len(examples.classes))[examples.labels], examples.weights
+    logs, losses = _held_out_by_ridge(points, targets, weights, folds)
+    best = int(losses.argmin())
+    found = np.zeros((points.shape[1] + 1, targets.shape[1]))
+    for ridge in _RIDGES[: best + 1]:
+        found = fit_ridge(points, targets, weights, ridge, found)
+    slopes = found[:-1] if directions is None else directions.T @ found[:-1]
+    coefficients = torch.from_numpy(np.vstack([slopes, found[-1] - centre @ slopes]))
+    return Fit(LinearExpert(coefficients, _RIDGES[best]), logs[best], (coefficients,))
+
+
+def linear_loss(inputs: Tensor, labels: Tensor, n_classes: int, folds: NDArray[np.int64]) -> float:
+    """Mean loss out of fold of a logistic regression on inputs (n, p), at its best ridge.
+
+    It compares ways to scale the inputs of classes ``labels`` (n,), as
+    :func:`pnca.maths.inputs.neighbour_loss` does for neighbours.
+    """
+    points, targets = inputs.double().numpy(), np.eye(n_classes)[labels.numpy()]
+    losses = _held_out_by_ridge(points - points.mean(axis=0), targets, np.ones(len(points)), folds)[1]
+    return float(losses.min()) / len(points)
+
+
+def _held_out_by_ridge(
+    points: FloatArray, targets: FloatArray, weights: FloatArray, folds: NDArray[np.int64]
+) -> tuple[Tensor, Tensor]:
+    """Log-probabilities (ridges, n, c) out of fold of centred points (n, p); each ridge's loss (ridges,)."""
     held_out = np.empty((len(_RIDGES), *targets.shape))
     for fold in range(folds.max() + 1):
         shown = folds != fold
@@ -199,14 +224,7 @@ def fit_linear(examples: Examples, folds: NDArray[np.int64], seed: int) -> Fit:
             found = fit_ridge(points[shown], targets[shown], weights[shown], ridge, found)
             of_ridge[~shown] = points[~shown] @ found[:-1] + found[-1]
     logs = torch.from_numpy(held_out).log_softmax(dim=2)
-    losses = -(logs * torch.from_numpy(targets * weights[:, None])).sum(dim=(1, 2))
-    best = int(losses.argmin())
-    found = np.zeros((points.shape[1] + 1, targets.shape[1]))
-    for ridge in _RIDGES[: best + 1]:
-        found = fit_ridge(points, targets, weights, ridge, found)
-    slopes = found[:-1] if directions is None else directions.T @ found[:-1]
-    coefficients = torch.from_numpy(np.vstack([slopes, found[-1] - centre @ slopes]))
-    return Fit(LinearExpert(coefficients, _RIDGES[best]), logs[best], (coefficients,))
+    return logs, -(logs * torch.from_numpy(targets * weights[:, None])).sum(dim=(1, 2))
 
 
 def fit_forest(examples: Examples, folds: NDArray[np.int64], seed: int) -> Fit:

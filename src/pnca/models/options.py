@@ -174,6 +174,11 @@ class Options:
         return Augmentation(image=self.image(input_shape), strengths=strengths) if any(strengths) else None
 
 
+def has_few_columns(n_columns: int) -> bool:
+    """Whether rows are those of a table rather than pixels: a line has fewer coefficients than examples."""
+    return n_columns <= _MANY_COLUMNS
+
+
 def has_many_columns(n_columns: int) -> bool:
     """Whether rows have as many columns as small pictures have pixels, and not more by far."""
     return _MANY_COLUMNS < n_columns <= _VERY_MANY_COLUMNS

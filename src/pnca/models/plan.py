@@ -32,9 +32,10 @@ from pnca.maths.stein import (
     svgd_posterior_mixing,
     svgd_posterior_mixing_as_published,
 )
+from pnca.models.experts import linear_loss
 from pnca.models.fitted import Fitted
 from pnca.models.kernels import ExactKernel, Kernel, OrthogonalKernel, PositiveKernel
-from pnca.models.options import Options, whole_numbers
+from pnca.models.options import Options, has_few_columns, whole_numbers
 from pnca.models.selection import BACKGROUND, MANY_ROWS, Choice
 from pnca.networks import MLP, ParticleNetwork, StackedModule
 from pnca.training.loop import Schedule, Trained, Wrapper
@@ -50,8 +51,8 @@ _MANY_POINTS = 2000
 #: Rows, and numbers in them, that are enough to find the plane of novelty; but not so few that none can be
 #: held out.
 _PLANE_ROWS, _PLANE_NUMBERS, _FEWEST_ROWS = 1000, 2**24, 20
-#: Folds of novelty where the model has none.
-_NOVELTY_FOLDS = 5
+#: Folds of novelty where the model has none, and of the line that scales are compared by.
+_NOVELTY_FOLDS = _FOLDS_OF_LINE = 5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -119,7 +120,7 @@ def scaled(options: Options, examples: Examples) -> Examples:
 
 
 def make_scaler(options: Options, examples: Examples) -> Scaler | None:
-    """Put inputs on a scale; by columns only if neighbours then share a class clearly more often."""
+    """Put inputs on a scale; by columns only if simple classifiers are then clearly better."""
     if options.scaling is None or options.module is not None:
         return None
     inputs, is_image = torch.from_numpy(examples.inputs).double(), options.takes_images(examples.input_shape)
@@ -130,15 +131,27 @@ def make_scaler(options: Options, examples: Examples) -> Scaler | None:
     if options.scaling == "common" or is_image:
         return common
     columns = Scaler(*column_scale(inputs))
-    rows = spread_rows(len(inputs), MANY_ROWS)
-    labels, n_classes = torch.from_numpy(examples.labels)[rows], len(examples.classes)
-    groups = None if examples.groups is None else torch.from_numpy(examples.groups)[rows]
-
-    def loss(scaler: Scaler) -> float:
-        return neighbour_loss(scaler.apply(inputs[rows]).double(), labels, n_classes, BACKGROUND, groups)
-
     # One scale keeps the distances as they are; it is given up for a clear gain only.
-    return columns if loss(columns) < _CLEARLY_LESS * loss(common) else common
+    of_columns, of_common = (_loss_of_scale(options, examples, scaler) for scaler in (columns, common))
+    return columns if of_columns < _CLEARLY_LESS * of_common else common
+
+
+def _loss_of_scale(options: Options, examples: Examples, scaler: Scaler) -> float:
+    """What simple classifiers lose on inputs of this scale: neighbours, and a line where one is heard.
+
+    Where neighbours see no difference between the scales, a line may see a great one.
+    """
+    rows = spread_rows(len(examples.labels), MANY_ROWS)
+    inputs = scaler.apply(torch.from_numpy(examples.inputs)[rows])
+    labels, n_classes = torch.from_numpy(examples.labels)[rows], len(examples.classes)
+    groups = None if examples.groups is None else examples.groups[rows.numpy()]
+    own = None if groups is None else torch.from_numpy(groups)
+    loss = neighbour_loss(inputs.double(), labels, n_classes, BACKGROUND, own)
+    one_group = groups is not None and len(set(groups.tolist())) < 2
+    if "linear" not in options.experts or not has_few_columns(inputs.shape[1]) or one_group:
+        return loss
+    folds = assign_folds(labels.numpy(), _FOLDS_OF_LINE, np.random.RandomState(0), groups)
+    return loss + linear_loss(inputs, labels, n_classes, folds)
 
 
 def make_input_factor(options: Options, examples: Examples) -> InputFactor | None:
