@@ -164,7 +164,7 @@ def _temperature(cell: BenchmarkCell, source: Source, problem: Problem, model: A
     """Fit the temperature to out-of-fold predictions, the model's own if it keeps them."""
     if hasattr(model, "oof_proba_"):
         with np.errstate(divide="ignore"):
-            return fit_temperature(np.log(model.oof_proba_), problem.labels)
+            return fit_temperature(np.log(model.oof_proba_), problem.labels, spread=None)
     n_folds = _FEW_FOLDS if len(problem.labels) >= _MANY else _TEMPERATURE_FOLDS
     folds = assign_folds(problem.labels, n_folds, np.random.RandomState(cell.draw), problem.groups)
     logs = np.full((len(folds), problem.n_classes), -np.inf)
@@ -173,7 +173,7 @@ def _temperature(cell: BenchmarkCell, source: Source, problem: Problem, model: A
         part = replace(problem, inputs=problem.inputs[rest], labels=problem.labels[rest], groups=None)
         fitted = cell.model.fit(cell.model.build(source, int(rest.sum()), cell.draw), part)
         logs[np.ix_(held_out, fitted.classes_)] = log_probabilities(fitted, problem.inputs[held_out])
-    return fit_temperature(logs, problem.labels)
+    return fit_temperature(logs, problem.labels, spread=None)
 
 
 def _scaled(given: Answers, temperature: float) -> Answers:

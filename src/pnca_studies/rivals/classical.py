@@ -143,7 +143,8 @@ class CalibratedSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for train, held_out in folds
         ]
         labels = np.concatenate([y[held_out] for _, held_out in folds])
-        return fit_temperature(np.concatenate(scores), np.searchsorted(self.classes_, labels))
+        columns = np.searchsorted(self.classes_, labels)
+        return fit_temperature(np.concatenate(scores), columns, spread=None)
 
 
 def _class_scores(machine: SVC, X: NDArray[Any]) -> FloatArray:
