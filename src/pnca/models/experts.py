@@ -259,12 +259,15 @@ def _grow(
     seed: int,
 ) -> ForestExpert:
     # Here, because it loads much that nothing else needs.
+    from sklearn import config_context
     from sklearn.ensemble import RandomForestClassifier
 
     most = None if len(inputs) <= _MOST_PER_TREE else _MOST_PER_TREE
     n_jobs = torch.get_num_threads() if inputs.size >= _WORTH_THREADS else 1  # the trees are the same
     forest = RandomForestClassifier(n_trees, max_samples=most, random_state=seed, n_jobs=n_jobs)
-    grown = [tree.tree_ for tree in forest.fit(inputs, labels, sample_weight=weights).estimators_]
+    with config_context(assume_finite=True, skip_parameter_validation=True):  # or each tree checks again
+        forest.fit(inputs, labels, sample_weight=weights)
+    grown = [tree.tree_ for tree in forest.estimators_]
     roots = np.cumsum([0, *(tree.node_count for tree in grown)])
     own = np.arange(roots[-1])[:, None]
     sides = np.concatenate([np.stack([t.children_left, t.children_right], axis=1) for t in grown])
