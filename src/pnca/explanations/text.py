@@ -107,7 +107,7 @@ def decision_sentence(case: Explanation, decision: Decision) -> str:
         return f"Decision: answered {short(decision.label)}. For inputs like the training examples {promise}."
     if decision.reason == UNFAMILIAR:
         familiarity = "" if case.usual is None else decimal(case.usual.familiarity)
-        below = _below(familiarity, decimal(decision.min_familiarity))
+        below = _below(familiarity, decimal(decision.min_familiarity).rstrip("0"))
         return f"Decision: not answered, because familiarity {below} (unfamiliar)."
     if decision.threshold is None:
         return f"Decision: not answered (cannot promise). {decision.why}."
