@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test docs lint format clean
+.PHONY: demo test docs notebooks lint format clean
 
 demo: $(VENV)/.plots
 	$(BIN)/pnca demo
@@ -18,6 +18,10 @@ test: $(VENV)/.test
 docs: $(VENV)/.docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/site
 	@echo "build/site/index.html"
+
+# Run the examples that have a notebook, and write it with its outputs.
+notebooks: $(VENV)/.docs
+	OMP_NUM_THREADS=1 $(BIN)/python docs/make_notebooks.py
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -29,27 +29,31 @@ train, new, y_train, y_new = train_test_split(table, diagnosis, random_state=0)
 
 model = pnca.PNCAClassifier(random_state=0)
 model.fit(train.drop(columns="patient"), y_train, ids=train["patient"])
-X_new = new.drop(columns="patient")
+X_new = new.set_index("patient")
 decisions = model.decide(X_new, max_error=0.05)
-is_answered = decisions.reason == "answered"
-error = np.mean(decisions.label[is_answered] != y_new[is_answered])
+error = np.mean((decisions.label != y_new)[decisions.is_answered])
 print(f"{decisions.summary()}. Wrong were {error:.1%}.")
-print(model.audit())  # are there labels, rows or columns that one should look at first?
+print(decisions.to_frame().head())
+
+# %%
+# Are there labels, rows or columns among the training examples that one should look at?
+
+print(model.audit())
 
 # %%
 # A number in another unit: there is no answer, and the column is named.
 
-wrong = X_new.iloc[[0]].assign(**{"mean radius": 135.0})
-print(model.decide(wrong).reason)
-(case,) = model.explain(wrong, k=4)
+(case,) = model.explain(X_new.iloc[[0]].assign(**{"mean radius": 135.0}), k=4)
 print(case)
 case.plot()
 
 # %%
-# What would the answer be without the patient who carries most of it? Files of a model
-# hold the patients, too, unless they are saved with ``store="predictive"``.
+# The case as a page for the file, and the model as a file without pickle. It holds the
+# patients, too, unless it is saved with ``store="predictive"``. The loaded model answers
+# as before: what would it say without the patient who carries most of the answer?
 
 with tempfile.TemporaryDirectory() as folder:
+    case.to_html(f"{folder}/case.html")
     loaded = pnca.load(pnca.save(model, f"{folder}/biopsies.pnca"))
 (usual,) = loaded.explain(X_new.iloc[[1]])
 print(usual.without([usual.examples[0].id]))

@@ -48,7 +48,11 @@ def pipeline(names):
 
 def decisions(names):
     assert names["error"] < 0.06  # of 143 patients
-    assert names["is_answered"].mean() > 0.7
+    assert names["decisions"].is_answered.mean() > 0.7
+    assert names["case"].decision.reason == "unfamiliar"
+    assert names["case"].name in set(names["new"]["patient"])
+    X_new, loaded = names["X_new"], names["loaded"]
+    np.testing.assert_array_equal(loaded.predict_proba(X_new), names["model"].predict_proba(X_new))
     assert names["case"].columns[0].name == "mean radius"
     assert names["case"].usual.familiarity < 0.01
     assert names["usual"].examples[0].id in set(names["train"]["patient"])

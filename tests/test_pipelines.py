@@ -168,3 +168,15 @@ def test_explain__of_a_pipeline_in_a_pipeline_names_the_columns_of_the_last_step
     assert {column.name for column in case.columns} == {"pca0", "pca1"}
     assert [column.name for column in case.columns] == [column.name for column in expected.columns]
     assert case.notes == expected.notes
+
+
+def test_explain__of_a_pipeline_keeps_the_index_and_decides():
+    pandas = pytest.importorskip("pandas")
+    X, y = noisy()
+    frame = pandas.DataFrame(X, columns=list("abc"), index=[f"case {row}" for row in range(len(X))])
+    pipe = make_pipeline(StandardScaler(), make("PNCA pooled", max_epochs=2)).fit(frame, y)
+    cases = pnca.explain(pipe, frame[:3], record=frame, max_error=0.3, confidence=0.8)
+    assert [case.name for case in cases] == ["case 0", "case 1", "case 2"]
+    decisions = pnca.decide(pipe, frame[:3], max_error=0.3, confidence=0.8)
+    assert [case.decision.reason for case in cases] == decisions.reason.tolist()
+    assert pnca.explain(pipe, frame[:1], ids=["x"])[0].name == "x"

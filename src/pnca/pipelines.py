@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pnca.exceptions import InvalidInputError
-from pnca.record import index_of
+from pnca.record import index_of, labels_of_rows
 
 if TYPE_CHECKING:
     from pnca.calibration import Audit, Decisions, Drift, LearningCurve, Suggestions
     from pnca.estimators.base import Uncertainty
-    from pnca.explanations import Explanations
+    from pnca.explanations.case import Explanations
 
 
 def familiarity(model: Any, X: ArrayLike, *, by_class: bool = False) -> NDArray[np.float64]:  # noqa: ANN401
@@ -117,6 +117,8 @@ def explain(
     k: int = 5,
     *,
     record: ArrayLike | None = None,
+    ids: ArrayLike | None = None,
+    **arguments: Any,  # noqa: ANN401
 ) -> Explanations:
     """Say what answers consist of and who carries them; see :meth:`pnca.PNCAClassifier.explain`.
 
@@ -133,13 +135,22 @@ def explain(
     record : array-like of shape (n_train, ...), optional
         The X that a pipeline was fitted on, by which training examples are shown: the last step, which has a
         record of its own, knows the transformed rows only. Without it they are shown by row, id and label.
+    ids : array-like of shape (n,), optional
+        Names of the inputs; without them the index of X, if it is a pandas table.
+    **arguments
+        ``example_ids``, ``max_error``, ``confidence`` and ``min_familiarity`` of the method.
 
     Returns
     -------
     Explanations
     """
+    from pnca.explanations.case import Explanations
+
     last, inputs = last_step(model, X, "explain")
-    found: Explanations = last.explain(inputs, k)
+    found: Explanations = last.explain(inputs, k, ids=ids, **arguments)
+    names = labels_of_rows(X)  # which a transformation may have dropped
+    if ids is None and names is not None and len(names) == len(found):
+        found = Explanations(replace(case, name=name) for case, name in zip(found, names, strict=True))
     return found if last is model else _as_given(found, model, X, record)
 
 

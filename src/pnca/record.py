@@ -62,6 +62,11 @@ class Record:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @classmethod
+    def of_labels(cls, labels: NDArray[Any], missing: str) -> Record:
+        """Of a model that keeps no record: its labels alone, and why."""
+        return cls(inputs=None, labels=labels, missing=missing)
+
     def __repr__(self) -> str:
         """What a user reads: ``<Record of 569 examples, with ids>``."""
         parts = {"inputs": self.inputs, "ids": self.ids, "groups": self.groups}
@@ -160,6 +165,14 @@ def is_table(X: Any) -> bool:  # noqa: ANN401
 def index_of(X: Any) -> Any:  # noqa: ANN401
     """Index of a pandas table; None of anything else."""
     return X.index if is_table(X) else None
+
+
+def labels_of_rows(X: Any) -> list[Any] | None:  # noqa: ANN401
+    """Labels (n,) of the rows of a pandas table; None of anything else, and where they only count rows."""
+    index = index_of(X)
+    if index is None or (getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1):
+        return None
+    return list(index.tolist())
 
 
 def _n_bytes(X: Any) -> int:  # noqa: ANN401

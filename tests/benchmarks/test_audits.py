@@ -9,6 +9,7 @@ import pytest
 import audits
 import csv_rows
 import curves
+import doubts
 import suggest
 
 ROOT = Path(audits.__file__).parents[1]
@@ -33,6 +34,26 @@ def test_flips__are_one_in_twenty_and_of_another_class():
     assert len(rows) == 10
 
 
+def test_doubts__rules_are_what_they_say():
+    proba = np.array([[0.9, 0.1]] * 9 + [[0.1, 0.9]] * 9 + [[0.05, 0.95], [0.5, 0.5]])
+    labels = np.r_[np.zeros(9, int), np.ones(9, int), 0, 1]
+    for name, rule in doubts.RULES.items():
+        expected = [] if name == "half false discoveries" else [18]
+        assert rule(proba, labels).tolist() == expected, name
+    found = doubts.counted("made up", 0, "flipped", proba, labels, np.array([18]))
+    assert (found["audit doubted"], found["audit found"], found["ranking"]) == (1, 1, 1.0)
+
+
+def test_doubts__half_of_them_are_expected_to_be_false():
+    rng = np.random.RandomState(0)
+    labels = rng.randint(2, size=400)
+    proba = np.where(np.eye(2)[labels] > 0, 0.999, 0.001)
+    proba[:40] = proba[:40, ::-1]
+    found = doubts.by_false_discoveries(proba, labels)
+    assert set(range(40)) <= set(found.tolist())
+    assert 76 <= len(found) <= 80  # as many again are right
+
+
 def test_curves__are_measured_continued_and_reported(tmp_path):
     asked = []
 
@@ -55,7 +76,8 @@ def test_curves__are_measured_continued_and_reported(tmp_path):
 
 def test_simulated_curves__fall_by_what_they_say():
     rng = np.random.RandomState(0)
-    losses, paths, sizes, gain = curves.simulate(4000, 0.3, 0.6, 0.0, rng)
+    losses, paths, sizes, gain, own = curves.simulate(4000, 0.3, 0.6, 0.0, rng)
+    assert own == gain  # fits do not differ
     assert losses.shape == (4000, len(sizes))
     assert set(paths.tolist()) == set(range(5))
     assert gain > 0
@@ -99,5 +121,6 @@ def test_suggest__rounds_are_written_and_continued(tmp_path, monkeypatch):
 def test_page__has_the_tables_of_the_results():
     page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
     parts = audits.report(RESULTS / "audits.csv").split("\n\n")
+    parts += doubts.report(RESULTS / "doubts.csv").split("\n\n")
     parts += [suggest.report(RESULTS / "suggest.jsonl"), curves.report(RESULTS / "curves.csv")]
     assert [part in page for part in parts] == [True] * len(parts)

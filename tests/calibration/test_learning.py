@@ -1,17 +1,18 @@
 """Learning curves: nested subsets, resampling against loops, and laws on curves whose gain is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import curves
+from pnca.calibration.laws import Spread, fit_spread, power_laws, resampled_curves
 from pnca.calibration.learning import (
     Scores,
     default_sizes,
     learning_curve,
     mean_curve,
     nested_order,
-    power_laws,
-    resampled_curves,
     too_few,
 )
 
@@ -88,10 +89,49 @@ def test_power_laws__never_rise_nor_fall_below_zero():
 def test_power_laws__intervals_hold_gains_of_simulated_curves(exponent):
     rng, held = np.random.RandomState(0), []
     for place in range(40):
-        losses, paths, sizes, gain = curves.simulate(100, 0.3 * (place % 2), exponent, 0.1, rng)
+        losses, paths, sizes, gain, _ = curves.simulate(100, 0.3 * (place % 2), exponent, 0.1, rng)
         _, low, high = power_laws(losses, paths, np.arange(100), np.array(sizes), place).gain(100, 100)
         held.append(low <= gain <= high)
     assert np.mean(held) >= 0.9 - 3 * np.sqrt(0.09 / 40)  # three standard errors below the level
+
+
+@pytest.mark.parametrize("exponent", [0.3, 1.0])
+def test_power_laws__intervals_hold_own_gains_as_often_as_they_say(exponent):
+    rng, held, without = np.random.RandomState(1), [], []
+    for place in range(80):
+        losses, paths, sizes, _, own = curves.simulate(300, 0.3 * (place % 2), exponent, 0.5, rng)
+        laws = power_laws(losses, paths, np.arange(300), np.array(sizes), place)
+        for found, spread in ((held, laws.spread), (without, Spread(0.0, 4))):
+            _, low, high = replace(laws, spread=spread).gain(300, 100)
+            found.append(low <= own <= high)
+    three_errors = 3 * np.sqrt(0.09 / 80)
+    assert np.mean(held) >= 0.9 - three_errors
+    assert np.mean(without) < 0.9 - three_errors  # the spread of fits is needed
+
+
+def test_fit_spread__is_the_variance_of_fits_without_that_of_examples():
+    rng, found = np.random.RandomState(0), []
+    paths, sizes = np.repeat(np.arange(5), 20), np.array([5, 10, 20, 40, 80])
+    for _ in range(200):
+        of_fits = 0.2 * rng.normal(size=(5, 5)) + rng.normal(size=(5, 1))  # and what a path has at all sizes
+        scores = of_fits[paths] + 0.5 * rng.normal(size=(100, 5)) + rng.normal(size=(100, 1))
+        found.append(fit_spread(scores, paths, np.arange(100), sizes))
+    assert {spread.degrees for spread in found} == {4}
+    # Negative estimates count as none, so the mean is a little too large.
+    assert np.mean([spread.variance for spread in found]) == pytest.approx(0.2**2, rel=0.1)
+    for size in (0.0, 1e-9):
+        alike = np.tile(np.array([0.5, 0.4, 0.3, 0.2, 0.1]), (100, 1)) + size
+        assert fit_spread(alike, paths, np.arange(100), sizes).variance == pytest.approx(0, abs=1e-12)
+
+
+def test_fit_spread__of_units_counts_each_once():
+    rng = np.random.RandomState(0)
+    paths, sizes = np.repeat(np.arange(5), 20), np.array([20, 40, 80])
+    scores = rng.normal(size=(100, 3)) + rng.normal(size=(5, 3))[paths]
+    alone = fit_spread(scores, paths, np.arange(100), sizes).variance
+    copies = np.repeat(np.arange(100), 3)
+    assert fit_spread(scores[copies], paths[copies], copies, sizes).variance == pytest.approx(alone)
+    assert fit_spread(scores[copies], paths[copies], np.arange(300), sizes).variance > alone + 0.01
 
 
 def made(sizes=(10, 20, 40, 80), n=100, answered=True):
@@ -113,7 +153,8 @@ def test_learning_curve__says_what_more_labels_bring():
     curve = made()
     nll, error = curve.gain(100), curve.gain(100, "accuracy")
     assert nll == error  # of the same losses
-    assert 0 <= nll.low < nll.mean < nll.high
+    assert nll.low < nll.mean < nll.high
+    assert nll.mean - nll.low == pytest.approx(nll.high - nll.mean)
     assert curve.gain(300).mean > nll.mean
     assert curve.summary().startswith(
         "20 refits in 3 s. 100 more labels beside the 100 are expected to lower"

@@ -157,3 +157,85 @@ def test_explain__of_a_model_that_is_not_fitted_is_refused():
 def test_explain__after_loading_is_the_same(pooled, tmp_path):
     loaded = pnca.load(pnca.save(pooled, tmp_path / "a.pnca"))
     assert str(loaded.explain(X[:2])) == str(pooled.explain(X[:2]))
+
+
+DECIDED = {
+    "answered": {"max_error": 0.3, "min_familiarity": 0},
+    "ambiguous": {"max_error": 0.11, "min_familiarity": 0},
+    "unfamiliar": {"max_error": 0.3, "min_familiarity": 0.9},
+    "cannot promise": {"max_error": 0.01, "min_familiarity": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def overlapping():
+    rng = np.random.RandomState(0)
+    labels = np.arange(150) % 2
+    inputs = rng.normal(size=(150, 3)) + 1.5 * labels[:, None]
+    return make("PNCA pooled", max_epochs=3).fit(inputs, labels), inputs
+
+
+@pytest.mark.parametrize("reason", DECIDED)
+def test_explain__says_what_decide_says(overlapping, reason):
+    model, inputs = overlapping
+    terms = DECIDED[reason]
+    decisions, cases = model.decide(inputs, **terms), model.explain(inputs, **terms)
+    assert reason in decisions.reason
+    assert [case.decision.reason for case in cases] == decisions.reason.tolist()
+    assert [case.decision.label for case in cases] == decisions.label.tolist()
+    assert cases.to_frame()["decision"].tolist()[::5] == decisions.reason.tolist()
+    case = cases[decisions.reason.tolist().index(reason)]
+    sentence = next(line for line in str(case).splitlines() if "Decision:" in line)
+    assert ("Decision: answered" in sentence) == (reason == "answered")
+    assert sentence.split("Decision: ")[1] in " ".join(case.to_html().split())
+    if reason not in ("answered", "cannot promise"):
+        assert f"({reason})" in " ".join(str(case).split())
+    if reason == "cannot promise":
+        assert "To show" in str(case) or "to show that" in " ".join(str(case).split())
+
+
+def test_explain__decides_by_class_where_errors_are(overlapping):
+    model, inputs = overlapping
+    errors = dict.fromkeys(model.classes_.tolist(), 0.3)
+    decisions, cases = model.decide(inputs, max_error=errors), model.explain(inputs, max_error=errors)
+    assert [case.decision.reason for case in cases] == decisions.reason.tolist()
+    for case in cases:
+        assert case.decision.threshold == decisions.promises[case.label].value
+    assert "of the answers" in str(cases[0])
+    with pytest.raises(InvalidInputError, match="max_error"):
+        model.explain(inputs, max_error=2)
+
+
+def test_explain__of_a_model_without_folds_decides_nothing():
+    (case,) = make("NCA", max_epochs=2).fit(X, Y).explain(X[:1])
+    assert case.decision is None
+    assert "Decision" not in str(case)
+
+
+def test_explain__names_cases_by_ids_or_the_index(pooled):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X[:2], index=["P-7", "P-9"])
+    tables = make("PNCA pooled", max_epochs=2).fit(pandas.DataFrame(X), Y)
+    cases = tables.explain(frame)
+    assert [case.name for case in cases] == ["P-7", "P-9"]
+    assert str(cases[1]).startswith("Case P-9: predicted")
+    assert "Case P-9" in cases.to_html()
+    assert cases.to_frame()["case_id"].unique().tolist() == ["P-7", "P-9"]
+    assert [case.name for case in tables.explain(frame.reset_index(drop=True))] == [None, None]
+    (named,) = pooled.explain(X[:1], ids=["A 1"])
+    assert str(named).startswith("Case A 1: ")
+    assert str(pooled.explain(X[:1])[0]).startswith("Case 0: ")
+    np.testing.assert_array_equal(named.without(["p3"]).before[0], named.proba)
+    with pytest.raises(InvalidInputError, match="ids has 1 entries, but there are 2 examples"):
+        pooled.explain(X[:2], ids=["a"])
+
+
+def test_explain__names_examples_as_it_is_told(pooled):
+    numbers = np.arange(1, 41)
+    (case,), (own,) = pooled.explain(X[:1], example_ids=numbers), pooled.explain(X[:1])
+    assert [example.id for example in case.examples] == [example.row + 1 for example in own.examples]
+    first = case.examples[0].id
+    np.testing.assert_array_equal(case.without([first]).after, own.without([f"p{first - 1}"]).after)
+    assert pooled.record_.ids.tolist() == IDS
+    with pytest.raises(InvalidInputError, match="twice"):
+        pooled.explain(X[:1], example_ids=np.zeros(40, dtype=int))

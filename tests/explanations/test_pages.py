@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from pnca.exceptions import MissingExtraError
+from pnca.exceptions import InvalidInputError, MissingExtraError
+from pnca.explanations import pages
 
 pytestmark = pytest.mark.filterwarnings("ignore:X holds values that no training example had")
 
@@ -101,6 +102,22 @@ def test_page__of_one_case_has_its_title(cases, tmp_path):
     assert len(page.all("section")) == 1
     assert any(said.startswith("Case 1: predicted") for said in page.texts)
     assert not page.all("nav")
+
+
+def test_page__that_is_there_is_kept_unless_it_may_be_replaced(of_table, tmp_path, monkeypatch):
+    path = tmp_path / "case.html"
+    path.write_text("mine")
+    for shown in (of_table, of_table[0]):
+        with pytest.raises(InvalidInputError, match="exists: name another file, or pass overwrite=True"):
+            shown.to_html(path)
+        assert path.read_text() == "mine"
+    monkeypatch.setattr(pages, "page_of", lambda cases: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        of_table.to_html(path, overwrite=True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["case.html"]
+    assert path.read_text() == "mine"
+    monkeypatch.undo()
+    assert of_table[0].to_html(path, overwrite=True) == path.read_text(encoding="utf-8")
 
 
 def test_page__of_images_has_pictures_and_maps():

@@ -4,7 +4,8 @@ from pnca.calibration.audit import Audit, Finding
 from pnca.calibration.decisions import Decisions
 from pnca.calibration.drift import ColumnDrift, Drift
 from pnca.calibration.labelling import Suggestions
-from pnca.calibration.learning import Curve, Gain, Laws, LearningCurve
+from pnca.calibration.laws import Gain, Laws
+from pnca.calibration.learning import Curve, LearningCurve
 from pnca.calibration.selective import Threshold
 from pnca.calibration.temperature import apply_temperature, fit_temperature
 

@@ -135,7 +135,12 @@ class Decisions:
     @property
     def broken_promises(self) -> tuple[str, ...]:
         """Why nothing is answered (as some class), and what would help; empty where all can be promised."""
-        return tuple(self._why_not(label, p) for label, p in self.promises.items() if p.value is None)
+        return tuple(self.why_not.values())
+
+    @property
+    def why_not(self) -> dict[Any, str]:
+        """The same by the keys of ``promises``."""
+        return {label: self._why_not(label, p) for label, p in self.promises.items() if p.value is None}
 
     def to_frame(self) -> Any:  # noqa: ANN401
         """Return a pandas table with a row for each input (``pip install 'pnca[studies]'``).

@@ -9,12 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pnca.calibration.conformal import FloatArray, IntArray, members
+from pnca.calibration.laws import LEVEL, Gain, Laws, path_mean, power_laws, resampled_curves
 from pnca.exceptions import MissingExtraError
 
-#: Exponents that are tried, chosen so that intervals hold the gains of simulated curves (docs/audit.md).
-EXPONENTS = np.geomspace(0.2, 1.2, 10)
-#: Resampled curves, and the share of them inside an interval.
-N_RESAMPLED, LEVEL = 1000, 0.9
 #: A law of three numbers needs so many sizes, spread by such a factor, and so many examples (groups).
 _FEWEST_SIZES, _LEAST_SPREAD, FEWEST_UNITS = 4, 2.5, 30
 
@@ -25,34 +22,6 @@ class Curve(NamedTuple):
     mean: FloatArray  # (s,)
     low: FloatArray  # (s,)
     high: FloatArray  # (s,)
-
-
-class Gain(NamedTuple):
-    """By how much a loss falls, and the interval; NaN where there is too little to say."""
-
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, eq=False)
-class Laws:
-    r"""Power laws that agree with a measured curve: :math:`a + b \, n^{-c}`, each as likely as the next."""
-
-    floor: FloatArray  # (r,), a
-    factor: FloatArray  # (r,), b
-    exponent: FloatArray  # (r,), c
-
-    def at(self, n: float) -> FloatArray:
-        """Losses (r,) at n examples."""
-        values: FloatArray = self.floor + self.factor * n**-self.exponent
-        return values
-
-    def gain(self, n: float, more: float) -> Gain:
-        """What so many more examples than n bring."""
-        falls = self.at(n) - self.at(n + more)
-        low, high = np.quantile(falls, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        return Gain(float(falls.mean()), float(low), float(high))
 
 
 class Scores(NamedTuple):
@@ -115,7 +84,8 @@ class LearningCurve:
         Returns
         -------
         Gain
-            ``mean``, ``low`` and ``high`` of a 90 % interval, NaN where there are too few points to say.
+            ``mean``, ``low`` and ``high`` of a 90 % prediction interval: it is for the labels that come next,
+            with their luck, so it may be below zero. NaN where there are too few points to say.
         """
         laws = self.laws["nll" if of == "nll" else "error"]
         return Gain(np.nan, np.nan, np.nan) if laws is None else laws.gain(self.n, more)
@@ -138,7 +108,7 @@ class LearningCurve:
             nll, error = self.gain(more), self.gain(more, "accuracy")
             text += (
                 f"{more} more labels beside the {self.n} are expected to lower the NLL by {nll.mean:.3f} "
-                f"(90 % interval {nll.low:.3f} to {nll.high:.3f}) and to raise the accuracy by "
+                f"(90 % prediction interval {nll.low:.3f} to {nll.high:.3f}) and to raise the accuracy by "
                 f"{error.mean:.3f} ({error.low:.3f} to {error.high:.3f})"
             )
         return f"{text}. {self.note}" if self.note else text
@@ -208,96 +178,11 @@ def default_sizes(least: int, most: int, count: int = 5) -> list[int]:
     return sorted({round(float(size)) for size in np.geomspace(max(1, min(least, most)), most, count)})
 
 
-def resampled_curves(scores: FloatArray, paths: IntArray, units: IntArray, seed: int) -> FloatArray:
-    """Mean curves (r, s) of scores (k, s), with paths resampled, and units within them.
-
-    Examples of one path are scored by the same refits, so that both the choice of the examples to learn from
-    and of those to score are drawn again. The variance of resampled means of k paths is by a factor of
-    (k - 1) / k too small, which is put right.
-    """
-    rng, rows_of_paths = np.random.RandomState(seed), members(paths)
-    n_paths = len(rows_of_paths)
-    counts = rng.multinomial(n_paths, np.full(n_paths, 1 / n_paths), size=N_RESAMPLED)
-    total = np.zeros((N_RESAMPLED, scores.shape[1]))
-    for place, rows in enumerate(rows_of_paths):
-        of_units = members(units[rows])
-        sums = np.array([scores[rows[own]].sum(axis=0) for own in of_units])  # (u, s)
-        sizes = np.array([len(own) for own in of_units], dtype=float)
-        drawn = rng.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), size=N_RESAMPLED)
-        total += counts[:, [place]] * (drawn @ sums) / (drawn @ sizes)[:, None]
-    mean, widening = _path_mean(scores, paths), np.sqrt(n_paths / max(n_paths - 1, 1))
-    curves: FloatArray = mean + widening * (total / n_paths - mean)
-    return curves
-
-
 def mean_curve(scores: FloatArray, paths: IntArray, units: IntArray, seed: int) -> Curve:
     """Mean scores at each size, with their intervals."""
     curves = resampled_curves(scores, paths, units, seed)
     low, high = np.quantile(curves, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return Curve(_path_mean(scores, paths), low, high)
-
-
-def power_laws(scores: FloatArray, paths: IntArray, units: IntArray, sizes: IntArray, seed: int) -> Laws:
-    r"""Power laws that agree with scores (k, s) at these sizes (s,).
-
-    .. math:: \ell(n) = a + b \, n^{-c}, \qquad a, b \ge 0
-
-    is fitted to each resampled curve by least squares, weighted by the size, for each of ten exponents c; one
-    of them is drawn in proportion to :math:`e^{-r_c / 2 \sigma^2}`, with the residual :math:`r_c` and the
-    variance :math:`\sigma^2` of the shape of resampled curves. So the laws differ as much as the data leave
-    open: by which examples were there, and by the exponent, which few sizes hardly tell.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (k, s)
-        Losses of left-out examples.
-    paths, units : ndarray of int, shape (k,)
-        See :class:`Scores`.
-    sizes : ndarray of int, shape (s,)
-        Examples that were learnt from.
-    seed : int
-        Of the resampling.
-
-    Returns
-    -------
-    Laws
-    """
-    curves, rng = resampled_curves(scores, paths, units, seed), np.random.RandomState(seed)
-    weights = sizes / sizes.sum()
-    floors, factors, residuals = (
-        np.stack(part, axis=1)
-        for part in zip(*(_least_squares(curves, sizes, c, weights) for c in EXPONENTS), strict=True)
-    )
-    shapes = curves - curves.mean(axis=0)
-    shapes -= shapes.mean(axis=1, keepdims=True)  # the level is common to all sizes
-    variance = max(float((shapes**2 @ weights).mean()) / (len(sizes) - 1), 1e-12)
-    likely = np.exp((residuals.min(axis=1, keepdims=True) - residuals) / (2 * variance)).cumsum(axis=1)
-    drawn = (likely > rng.uniform(size=(len(likely), 1)) * likely[:, -1:]).argmax(axis=1)
-    rows = np.arange(len(curves))
-    # Factors are those of n relative to the largest size; the law is in n itself.
-    factor = factors[rows, drawn] * float(sizes[-1]) ** EXPONENTS[drawn]
-    return Laws(floors[rows, drawn], factor, EXPONENTS[drawn])
-
-
-def _least_squares(
-    curves: FloatArray, sizes: IntArray, exponent: float, weights: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Non-negative floor and factor (r,) of each curve (r, s), and the weighted residual (r,)."""
-    x = (sizes / sizes[-1]) ** -exponent
-    of_x, of_squares, of_y, of_products = (
-        x @ weights,
-        x**2 @ weights,
-        curves @ weights,
-        curves @ (weights * x),
-    )
-    determinant = of_squares - of_x**2
-    floor = (of_squares * of_y - of_x * of_products) / determinant
-    factor = (of_products - of_x * of_y) / determinant
-    # Where one of the two would be negative it is zero, and the other alone is fitted.
-    factor = np.where(factor < 0, 0.0, np.where(floor < 0, of_products / of_squares, factor))
-    floor = np.where(factor == 0, of_y, np.where(floor < 0, 0.0, floor))
-    residual = (curves - floor[:, None] - factor[:, None] * x) ** 2 @ weights
-    return floor, factor, residual
+    return Curve(path_mean(scores, paths), low, high)
 
 
 def too_few(sizes: IntArray, n_units: int) -> str:
@@ -367,11 +252,6 @@ def learning_curve(
         seconds=seconds,
         note=". ".join(part for part in (why, note) if part),
     )
-
-
-def _path_mean(scores: FloatArray, paths: IntArray) -> FloatArray:
-    mean: FloatArray = np.mean([scores[rows].mean(axis=0) for rows in members(paths)], axis=0)
-    return mean
 
 
 def _at(curve: Curve, place: int) -> str:

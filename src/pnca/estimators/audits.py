@@ -16,19 +16,14 @@ from pnca.calibration.conformal import conformal_p_values
 from pnca.calibration.findings import Audited, audit
 from pnca.calibration.labelling import MOST_COMPARED, Suggestions, cloud_similarity, suggest
 from pnca.calibration.learning import LearningCurve
+from pnca.estimators.explains import record_of
 from pnca.estimators.refits import measure_curve
 from pnca.exceptions import InvalidInputError
-from pnca.record import Record
 
 if TYPE_CHECKING:
     from pnca.calibration.decisions import HeldOut
     from pnca.estimators.checks import Inputs
     from pnca.models.fitted import Fitted
-
-_NO_RECORD = (
-    "the model keeps no record of its examples (its file was saved with store='predictive', or by an earlier "
-    "version of pnca)"
-)
 
 
 class Audits:
@@ -58,11 +53,10 @@ class Audits:
         Audit
             ``findings``, the most harmful first, ``summary()``, ``to_frame()``. Empty where nothing is found.
         """
-        held_out, (record, missing) = self._held_out(), _record_of(self)
-        if missing:
-            whole = Audited(held_out, self.folds_, self.classes_, getattr(record, "ids", None))
-            return audit(whole, (f"Columns and pairs of examples were not looked at: {missing}",))
-        assert record is not None
+        held_out, record = self._held_out(), record_of(self)
+        if record.missing:
+            whole = Audited(held_out, self.folds_, self.classes_, record.ids)
+            return audit(whole, (f"Columns and pairs of examples were not looked at: {record.missing}",))
         inputs, fitted = self._check_inputs(record.inputs), self.fitted_
         scaled, columns = fitted.scaled_rows(inputs), fitted.column_values(inputs)
         notes = () if columns is not None else ("Inputs are images, or a module takes them: no columns",)
@@ -102,9 +96,9 @@ class Audits:
             ``summary()``, ``to_frame()``.
         """
         check_is_fitted(self)
-        record, missing = _record_of(self)
-        if record is None or missing:
-            raise InvalidInputError(f"There is nothing to fit again: {missing}. Fit the model anew.")
+        record = record_of(self)
+        if record.missing:
+            raise InvalidInputError(f"There is nothing to fit again: {record.missing}. Fit the model anew.")
         return measure_curve(
             self,
             record,
@@ -154,9 +148,3 @@ class Audits:
             n=n,
             min_familiarity=check_min_familiarity(None, held_out.n_units),
         )
-
-
-def _record_of(model: Any) -> tuple[Record | None, str]:  # noqa: ANN401
-    """The record of a fit, and why it or its inputs are missing."""
-    record: Record | None = getattr(model, "record_", None)
-    return record, _NO_RECORD if record is None else record.missing

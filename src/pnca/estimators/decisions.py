@@ -116,9 +116,8 @@ class Decides:
             ``to_frame()``, ``promises``, ``drift``.
         """
         check_is_fitted(self)
-        allowed = check_max_error(max_error, self.classes_)
-        sure, held_out = check_share("confidence", confidence), self._held_out()
-        least = check_min_familiarity(min_familiarity, held_out.n_units)
+        held_out = self._held_out()
+        terms = terms_of(self, held_out, max_error, confidence, min_familiarity)
         shares = None if priors is None else check_priors(priors, self.classes_)
         inputs = self._check_inputs(X)
         new_groups = None if groups is None else numbered_groups(groups, len(inputs))
@@ -135,9 +134,7 @@ class Decides:
             evidence,
             held_out,
             self.classes_,
-            max_error=allowed,
-            confidence=sure,
-            min_familiarity=least,
+            **terms,
             priors=shares,
             model_priors=self.class_prior_,
             drift=drift,
@@ -197,6 +194,21 @@ class Decides:
 
     def _held_out(self) -> HeldOut:
         return held_out_of(self)
+
+
+def terms_of(
+    model: Any,  # noqa: ANN401
+    held_out: HeldOut,
+    max_error: float | Mapping[Any, float],
+    confidence: float,
+    min_familiarity: float | None,
+) -> dict[str, Any]:
+    """The terms on which inputs are answered, checked, by their names in :func:`pnca.calibration.decide`."""
+    return {
+        "max_error": check_max_error(max_error, model.classes_),
+        "confidence": check_share("confidence", confidence),
+        "min_familiarity": check_min_familiarity(min_familiarity, held_out.n_units),
+    }
 
 
 def held_out_of(model: Any) -> HeldOut:  # noqa: ANN401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -12,15 +13,16 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from pnca.calibration.conformal import conformal_p_values
+from pnca.calibration.decisions import HeldOut, decide
 from pnca.columns import Column
+from pnca.estimators.decisions import held_out_of, terms_of
 from pnca.exceptions import InvalidInputError
 from pnca.explanations.case import Explanations, Source, Usual
 from pnca.explanations.gathering import gathered
 from pnca.explanations.inputs import Looks, PictureShape
 from pnca.models.fitted import FloatArray
 from pnca.models.ledger import answers_with, ledger_of
-from pnca.record import Record, is_table
+from pnca.record import Record, is_table, labels_of_rows, names_of, unique_ids
 from pnca.training.augmentation import ImageShape
 from pnca.training.sampling import as_numpy
 
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from pnca.models.fitted import Fitted
 
 NO_RECORD = (
-    "The model has no record of its fit (store='predictive'), so training examples are shown by row, share "
-    "and label only."
+    "the model keeps no record of its examples (its file was saved with store='predictive', or by an earlier "
+    "version of pnca)"
 )
 
 
@@ -46,7 +48,17 @@ class Explains:
 
         def _check_inputs(self, X: ArrayLike) -> Inputs: ...
 
-    def explain(self, X: ArrayLike, k: int = 5) -> Explanations:
+    def explain(
+        self,
+        X: ArrayLike,
+        k: int = 5,
+        *,
+        ids: ArrayLike | None = None,
+        example_ids: ArrayLike | None = None,
+        max_error: float | Mapping[Any, float] = 0.05,
+        confidence: float = 0.9,
+        min_familiarity: float | None = None,
+    ) -> Explanations:
         """Say what each answer consists of, who carries it, and what is unusual about the input.
 
         The parts of each class add up to its probability: the k training examples that carry most, all other
@@ -58,6 +70,15 @@ class Explains:
             Inputs.
         k : int
             Number of training examples that are named, at most all of them.
+        ids : array-like of shape (n,), optional
+            Names of the inputs. Without them a pandas table's index names them, and rows of an array have
+            their number, from zero.
+        example_ids : array-like of shape (n_train,), optional
+            Names of the training examples, each its own, in place of the ``ids`` of the fit. Without either
+            they have their row, from zero.
+        max_error, confidence, min_familiarity
+            On which terms the model answers, as for :meth:`decide`, of which each case says the outcome. A
+            model that knows nothing of its training examples out of fold decides nothing.
 
         Returns
         -------
@@ -79,47 +100,41 @@ class Explains:
         n, fitted = self.n_samples_fit_, self.fitted_
         if not (isinstance(k, Integral) and k >= 1):
             raise InvalidInputError(f"k must be a whole number of at least 1; got {k!r}.")
-        inputs, record = self._check_inputs(X), _record(self)
+        inputs, record = self._check_inputs(X), record_of(self)
+        names = labels_of_rows(X) if ids is None else names_of("ids", ids, len(inputs)).tolist()
+        if example_ids is not None:
+            record = replace(record, ids=unique_ids(example_ids, n))
         training = fitted.reader.support.inputs
         if training is None and record.inputs is not None:
-            training = _scaled(fitted, self._check_inputs(record.inputs))
+            rows = fitted.scaled_rows(self._check_inputs(record.inputs))
+            training = torch.from_numpy(rows).float().reshape(n, *fitted.input_shape)
         ledger = ledger_of(fitted, inputs, self.device, min(int(k), n), training)
         looks = _looks(self)
         given = as_numpy(X) if isinstance(X, torch.Tensor) else X if is_table(X) else np.asarray(X)
         answer_with = partial(_answer_with, fitted, inputs, self.device, self.class_weight_)
         notes = tuple(_notes(record, training, looks))
         source = Source(classes=self.classes_, record=record, answer_with=answer_with, notes=notes)
-        return gathered(ledger, source, looks, given, _usual(self, inputs))
+        decisions, usual = None, None
+        if hasattr(self, "oof_proba_"):
+            held_out, evidence = held_out_of(self), fitted.log_evidence(inputs, self.device)
+            terms = terms_of(self, held_out, max_error, confidence, min_familiarity)
+            decisions = decide(ledger.proba, evidence, held_out, self.classes_, **terms)
+            usual = _usual(held_out, evidence, decisions.familiarity)
+        return gathered(ledger, source, looks, given, usual, decisions, names)
 
 
-def _record(model: Explains) -> Record:
+def record_of(model: Any) -> Record:  # noqa: ANN401
     """The record of a fit; without one its labels alone."""
     labels = model.classes_[model.fitted_.reader.support.labels.numpy()]
-    empty = Record(inputs=None, labels=labels, missing=NO_RECORD)
-    found: Record = vars(model).get("record_", empty)
+    found: Record = vars(model).get("record_", Record.of_labels(labels, NO_RECORD))
     return found
 
 
-def _scaled(fitted: Fitted, inputs: Inputs) -> torch.Tensor:
-    """Inputs (n, ...) as the model compares them."""
-    if inputs.ndim == 2:  # the last column may count what was never seen
-        inputs = np.ascontiguousarray(inputs[:, : int(np.prod(fitted.input_shape))])
-    rows = torch.from_numpy(inputs)
-    return rows.float() if fitted.scaler is None else fitted.scaler.apply(rows)
-
-
-def _usual(model: Explains, inputs: Inputs) -> list[Usual] | None:
-    """Familiarity beside the training examples out of fold; None of a model without folds."""
-    if (of_training := vars(model).get("oof_evidence_")) is None:
-        return None
-    groups = vars(model).get("groups_")
-    evidence = model.fitted_.log_evidence(inputs, model.device)
-    p_values = conformal_p_values(of_training, evidence, groups)
-    n_units, units = len(of_training), "training examples"
-    if groups is not None:
-        n_units, units = len(np.unique(groups)), "groups of training examples"
-    pairs = zip(p_values.tolist(), evidence.tolist(), strict=True)
-    return [Usual(p_value, own, of_training, n_units, units) for p_value, own in pairs]
+def _usual(held_out: HeldOut, evidence: FloatArray, familiarity: FloatArray) -> list[Usual]:
+    """Familiarity beside the training examples out of fold."""
+    units = "training examples" if held_out.groups is None else "groups of training examples"
+    pairs = zip(familiarity.tolist(), evidence.tolist(), strict=True)
+    return [Usual(p_value, own, held_out.evidence, held_out.n_units, units) for p_value, own in pairs]
 
 
 def _looks(model: Explains) -> Looks:
@@ -141,8 +156,7 @@ def _looks(model: Explains) -> Looks:
 def _notes(record: Record, training: torch.Tensor | None, looks: Looks) -> list[str]:
     found = []
     if record.missing:
-        text = record.missing
-        found.append(text if text.endswith(".") else f"Training examples are not shown: {text}.")
+        found.append(f"The columns of training examples are not shown: {record.missing}.")
     if training is None:
         found.append("Distances are not shown: neither the model nor its record has the training inputs.")
     if not looks.parts and looks.shape is None:

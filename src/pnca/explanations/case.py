@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pnca.calibration.decisions import ANSWERED
 from pnca.exceptions import InvalidInputError, MissingExtraError
-from pnca.files import write_text
+from pnca.files import replacing
 from pnca.record import Record
 
 FloatArray = NDArray[np.float64]
@@ -74,6 +75,24 @@ class Usual(NamedTuple):
     of_training: FloatArray  # (n,), their evidence out of fold
     n_units: int  # independent examples: groups, if there are some
     units: str  # what these are, in words
+
+
+class Decision(NamedTuple):
+    """Whether an input is answered, and by which limits; see :meth:`pnca.PNCAClassifier.decide`."""
+
+    label: Any  # None where the model abstains
+    reason: str  # "answered", "unfamiliar", "ambiguous" or "cannot promise"
+    threshold: float | None  # the confidence from which on is answered; None where nothing can be promised
+    max_error: float  # share of wrong answers that is allowed
+    of_class: bool  # whether of the answers as this class alone
+    probability: float  # with which the promise holds
+    min_familiarity: float
+    why: str  # why nothing can be promised, and what would help; else empty
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether there is an answer."""
+        return self.reason == ANSWERED
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -180,6 +199,10 @@ class Explanation:
         The values of the columns, or the picture.
     names : tuple
         The names of the columns.
+    decision : Decision or None
+        Whether the model answers, with the reason; None of a model that knows nothing out of fold.
+    name : optional
+        What the case is called: its id, or its label in the index of X; None where it has but a row.
     """
 
     row: int
@@ -195,6 +218,8 @@ class Explanation:
     given: Any
     names: tuple[Any, ...]
     source: Source
+    decision: Decision | None = None
+    name: Any = None
 
     @property
     def best(self) -> int:
@@ -234,15 +259,17 @@ class Explanation:
 
         return draw_page(self)
 
-    def to_html(self, path: str | Path | None = None) -> str:
+    def to_html(self, path: str | Path | None = None, *, overwrite: bool = False) -> str:
         """Return one page of HTML that needs no other file (``pip install 'pnca[report]'``).
 
         Parameters
         ----------
         path : str or Path, optional
-            Where to write it, too; a file that is there is replaced.
+            Where to write it, too, whole or not at all.
+        overwrite : bool
+            Whether a file that is there may be replaced.
         """
-        return Explanations((self,)).to_html(path)
+        return Explanations((self,)).to_html(path, overwrite=overwrite)
 
     def __str__(self) -> str:
         from pnca.explanations.text import case_text
@@ -296,13 +323,15 @@ class Explanations(Sequence[Explanation]):
             )
         return self[0].plot()
 
-    def to_html(self, path: str | Path | None = None) -> str:
+    def to_html(self, path: str | Path | None = None, *, overwrite: bool = False) -> str:
         """Return one page of HTML with all cases; see :meth:`Explanation.to_html`."""
         from pnca.explanations.pages import page_of
 
-        text = page_of(self)
-        if path is not None:
-            write_text(path, text)
+        if path is None:
+            return page_of(self)
+        with replacing(path, overwrite=overwrite) as temporary:
+            text = page_of(self)
+            temporary.write_text(text, encoding="utf-8")
         return text
 
     @property
@@ -320,7 +349,9 @@ class Explanations(Sequence[Explanation]):
                 named = zip(case.names, example.given, strict=True) if is_shown else ()
                 own = {
                     "case": case.row,
+                    "case_id": case.name,
                     "predicted": case.label,
+                    "decision": None if case.decision is None else case.decision.reason,
                     "row": example.row,
                     "id": example.id,
                     "label": example.label,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pnca import columns as tables
+from pnca.calibration.decisions import Decisions
 from pnca.explanations.case import (
     LINE,
     NAMED,
@@ -16,6 +17,7 @@ from pnca.explanations.case import (
     OTHERS,
     Agreement,
     Column,
+    Decision,
     Example,
     Explanation,
     Explanations,
@@ -39,9 +41,18 @@ def gathered(
     looks: Looks,
     X: Any,  # noqa: ANN401
     usual: list[Usual] | None,
+    decisions: Decisions | None = None,
+    names: list[Any] | None = None,
 ) -> Explanations:
-    """A case for each input of X (n, ...); ``usual`` are their familiarities, if they are known."""
+    """A case for each input of X (n, ...), with their familiarities and decisions, if they are known.
+
+    ``names`` (n,) are what the cases are called.
+    """
     n = len(ledger.rows)
+    named, decided = (
+        names or n * [None],
+        n * [None] if decisions is None else _decided(decisions, ledger, source),
+    )
     given = looks.shown(X, range(n))
     examples = _examples(ledger, source, looks)
     typical = looks.typical(source.record)
@@ -58,6 +69,8 @@ def gathered(
             given=given[i],
             names=looks.names,
             source=source,
+            decision=decided[i],
+            name=named[i],
             **_unusual(ledger, looks, given[i], typical, i),
         )
         for i in range(n)
@@ -164,6 +177,29 @@ def _examples(ledger: Ledger, source: Source, looks: Looks) -> list[tuple[Exampl
         )
 
     return [of_case(i) for i in range(len(ledger.rows))]
+
+
+def _decided(decisions: Decisions, ledger: Ledger, source: Source) -> list[Any]:
+    """The decision of each case, with the limits of its class or of all."""
+    by_class = None not in decisions.promises
+    broken = decisions.why_not
+    found = []
+    for place, best in enumerate(ledger.proba.argmax(axis=1).tolist()):
+        limited = source.classes.tolist()[best] if by_class else None
+        promise = decisions.promises[limited]
+        found.append(
+            Decision(
+                label=decisions.label[place],
+                reason=str(decisions.reason[place]),
+                threshold=promise.value,
+                max_error=promise.max_error,
+                of_class=by_class,
+                probability=decisions.probability,
+                min_familiarity=decisions.min_familiarity,
+                why=broken.get(limited, ""),
+            )
+        )
+    return found
 
 
 def _agreement(ledger: Ledger, i: int) -> Agreement:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pnca.calibration.decisions import UNFAMILIAR
 from pnca.record import is_missing
 
 if TYPE_CHECKING:
-    from pnca.explanations.case import Example, Explanation, Explanations, WhatIf
+    from pnca.explanations.case import Decision, Example, Explanation, Explanations, WhatIf
 
 #: Columns that are listed, cases that are printed, letters of a value.
 MOST_COLUMNS, MOST_CASES, MOST_LETTERS = 6, 3, 24
@@ -42,8 +43,9 @@ def case_text(case: Explanation) -> str:
 
 
 def heading(case: Explanation) -> str:
-    """What the case is called."""
-    return f"Case {case.row}: predicted {short(case.label)}, probability {decimal(case.proba[case.best])}"
+    """What the case is called, and what is predicted."""
+    called = case.row if case.name is None else short(case.name, _MOST_IN_NAMES)
+    return f"Case {called}: predicted {short(case.label)}, probability {decimal(case.proba[case.best])}"
 
 
 def cases_text(cases: Explanations) -> str:
@@ -67,8 +69,8 @@ def what_if_text(found: WhatIf) -> str:
 
 
 def sentences(case: Explanation) -> list[str]:
-    """What is said in words: familiarity, agreement, distance from the principal subspace."""
-    found = []
+    """What is said in words: decision, familiarity, agreement, distance from the principal subspace."""
+    found = [] if case.decision is None else [decision_sentence(case, case.decision)]
     if (usual := case.usual) is not None:
         n_less = round(usual.familiarity * (usual.n_units + 1)) - 1
         found.append(
@@ -94,6 +96,27 @@ def sentences(case: Explanation) -> list[str]:
     if new := [short(column.name) for column in case.columns if column.is_new]:
         found.append(f"Values that no training example had: {', '.join(new)}.")
     return found
+
+
+def decision_sentence(case: Explanation, decision: Decision) -> str:
+    """Whether the model answers, and why."""
+    answers = f"the answers {short(case.label)}" if decision.of_class else "such answers"
+    promise = f"at most {100 * decision.max_error:.2g} % of {answers} are wrong"
+    promise += f", with confidence {decimal(decision.probability).rstrip('0')}"
+    if decision.is_answered:
+        return f"Decision: answered {short(decision.label)}. For inputs like the training examples {promise}."
+    if decision.reason == UNFAMILIAR:
+        familiarity = "" if case.usual is None else decimal(case.usual.familiarity)
+        below = _below(familiarity, decimal(decision.min_familiarity).rstrip("0"))
+        return f"Decision: not answered, because familiarity {below} (unfamiliar)."
+    if decision.threshold is None:
+        return f"Decision: not answered (cannot promise). {decision.why}."
+    below = _below(decimal(case.proba[case.best]), decimal(decision.threshold))
+    return f"Decision: not answered, because probability {below} (ambiguous). From there on {promise}."
+
+
+def _below(value: str, limit: str) -> str:
+    return f"{value} is {'just ' * (value == limit)}below {limit}"
 
 
 def parts_table(case: Explanation) -> tuple[list[str], list[list[str]]]:
