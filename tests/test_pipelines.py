@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import pnca
 from models import make, noisy
-from pnca.exceptions import InvalidInputError
+from pnca.exceptions import DriftWarning, InvalidInputError
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +180,22 @@ def test_explain__of_a_pipeline_keeps_the_index_and_decides():
     decisions = pnca.decide(pipe, frame[:3], max_error=0.3, confidence=0.8)
     assert [case.decision.reason for case in cases] == decisions.reason.tolist()
     assert pnca.explain(pipe, frame[:1], ids=["x"])[0].name == "x"
+
+
+def test_drift__of_a_pipeline_names_the_columns_of_the_table():
+    pandas = pytest.importorskip("pandas")
+    X, y = noisy()
+    frame = pandas.DataFrame(X, columns=["size", "age", "dose"])
+    pipe = make_pipeline(StandardScaler(), make("PNCA pooled", max_epochs=2)).fit(frame, y)
+    moved = frame.assign(age=frame["age"] * 100)
+    found = pnca.drift(pipe, moved)
+    assert found.columns[0].name == "age"
+    assert {column.name for column in found.columns} == {"size", "age", "dose"}
+    with pytest.warns(DriftWarning):
+        decisions = pnca.decide(pipe, moved)
+    assert decisions.drift.columns == found.columns
+    assert "'age'" in decisions.summary()
+    components = make_pipeline(PCA(2), make("PNCA pooled", max_epochs=2)).fit(frame, y)
+    assert pnca.drift(components, moved).columns[0].name in ("pca0", "pca1")
+    numbered = make_pipeline(StandardScaler(), make("PNCA pooled", max_epochs=2)).fit(X, y)
+    assert {column.name for column in pnca.drift(numbered, X).columns} == {0, 1, 2}

@@ -57,8 +57,11 @@ def decide(model: Any, X: ArrayLike, **arguments: Any) -> Decisions:  # noqa: AN
     last, inputs = last_step(model, X, "decide")
     found: Decisions = last.decide(inputs, **arguments)
     index = index_of(X)  # which a transformation may have dropped
-    is_lost = found.index is None and index is not None and len(index) == len(found)
-    return replace(found, index=index) if is_lost else found
+    if found.index is None and index is not None and len(index) == len(found):
+        found = replace(found, index=index)
+    if last is not model and found.drift is not None:
+        found = replace(found, drift=_with_names(found.drift, model))
+    return found
 
 
 def predict_set(
@@ -96,7 +99,8 @@ def drift(model: Any, X: ArrayLike, *, groups: ArrayLike | None = None) -> Drift
     Parameters
     ----------
     model : PNCAClassifier, or Pipeline or search that ends in one
-        Fitted. Columns are those that the last step of a pipeline gets.
+        Fitted. Columns are those that the last step of a pipeline gets, by their names
+        (``get_feature_names_out``), if the steps before say so.
     X : array-like
         The batch as the model takes it; a pipeline transforms it first.
     groups : array-like of shape (n,), optional
@@ -108,7 +112,7 @@ def drift(model: Any, X: ArrayLike, *, groups: ArrayLike | None = None) -> Drift
     """
     last, inputs = last_step(model, X, "drift")
     found: Drift = last.drift(inputs, groups=groups)
-    return found
+    return found if last is model else _with_names(found, model)
 
 
 def explain(
@@ -160,8 +164,7 @@ def _as_given(found: Explanations, model: Any, X: Any, record: Any) -> Explanati
 
     from pnca.explanations.gathering import in_other_columns
 
-    while hasattr(model, "best_estimator_"):
-        model = model.best_estimator_
+    model = _best(model)
     if not isinstance(model, Pipeline) or len(model) == 1:
         return found
     n = len(found[0].source.record)
@@ -172,11 +175,31 @@ def _as_given(found: Explanations, model: Any, X: Any, record: Any) -> Explanati
         )
     if record is not None and _columns_of(record) != _columns_of(X):
         raise InvalidInputError("record has other columns than X: pass the X of the fit.")
+    return in_other_columns(found, X, record, _column_names(model))
+
+
+def _best(model: Any) -> Any:  # noqa: ANN401
+    """The model that searches have found."""
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    return model
+
+
+def _with_names(found: Drift, model: Any) -> Drift:  # noqa: ANN401
+    """Numbered columns by the names that the steps before give them, if they were fitted on a table."""
+    names = _column_names(_best(model)) if hasattr(_best(model), "feature_names_in_") else None
+    if names is None or {column.name for column in found.columns} != set(range(len(names))):
+        return found
+    return replace(found, columns=tuple(column._replace(name=names[column.name]) for column in found.columns))
+
+
+def _column_names(model: Any) -> list[Any] | None:  # noqa: ANN401
+    """Names of the columns that the last step gets; None where a step has no names for its columns."""
     try:
-        names = _names_of_last_step(model, None).tolist()
-    except (AttributeError, ValueError, NotImplementedError):  # a step that has no names for its columns
-        names = None
-    return in_other_columns(found, X, record, names)
+        names = _names_of_last_step(model, None)
+    except (AttributeError, ValueError, NotImplementedError):
+        return None
+    return None if names is None else list(names)
 
 
 def _names_of_last_step(model: Any, names: Any) -> Any:  # noqa: ANN401

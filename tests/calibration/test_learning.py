@@ -101,7 +101,7 @@ def test_power_laws__intervals_hold_own_gains_as_often_as_they_say(exponent):
     for place in range(80):
         losses, paths, sizes, _, own = curves.simulate(300, 0.3 * (place % 2), exponent, 0.5, rng)
         laws = power_laws(losses, paths, np.arange(300), np.array(sizes), place)
-        for found, spread in ((held, laws.spread), (without, Spread(0.0, 4))):
+        for found, spread in ((held, laws.spread), (without, Spread(0.0, 0.0, 16, 50.0))):
             _, low, high = replace(laws, spread=spread).gain(300, 100)
             found.append(low <= own <= high)
     three_errors = 3 * np.sqrt(0.09 / 80)
@@ -109,29 +109,48 @@ def test_power_laws__intervals_hold_own_gains_as_often_as_they_say(exponent):
     assert np.mean(without) < 0.9 - three_errors  # the spread of fits is needed
 
 
-def test_fit_spread__is_the_variance_of_fits_without_that_of_examples():
+def test_fit_spread__tells_the_variance_of_fits_from_that_of_examples():
     rng, found = np.random.RandomState(0), []
     paths, sizes = np.repeat(np.arange(5), 20), np.array([5, 10, 20, 40, 80])
     for _ in range(200):
         of_fits = 0.2 * rng.normal(size=(5, 5)) + rng.normal(size=(5, 1))  # and what a path has at all sizes
         scores = of_fits[paths] + 0.5 * rng.normal(size=(100, 5)) + rng.normal(size=(100, 1))
         found.append(fit_spread(scores, paths, np.arange(100), sizes))
-    assert {spread.degrees for spread in found} == {4}
-    # Negative estimates count as none, so the mean is a little too large.
-    assert np.mean([spread.variance for spread in found]) == pytest.approx(0.2**2, rel=0.1)
-    for size in (0.0, 1e-9):
-        alike = np.tile(np.array([0.5, 0.4, 0.3, 0.2, 0.1]), (100, 1)) + size
-        assert fit_spread(alike, paths, np.arange(100), sizes).variance == pytest.approx(0, abs=1e-12)
+    assert found[0].degrees == 16
+    assert found[0].size == pytest.approx(5 / sum(1 / size for size in (5, 10, 20, 40, 80)))
+    assert np.mean([spread.within for spread in found]) == pytest.approx(0.5**2 / 20, rel=0.05)
+    assert np.mean([spread.total - spread.within for spread in found]) == pytest.approx(0.2**2, rel=0.1)
+    alike = np.tile(np.array([0.5, 0.4, 0.3, 0.2, 0.1]), (100, 1))
+    none = fit_spread(alike, paths, np.arange(100), sizes)
+    assert none.total == pytest.approx(0, abs=1e-20)
+    np.testing.assert_allclose(none.variances(5, rng), 0, atol=1e-20)
 
 
 def test_fit_spread__of_units_counts_each_once():
     rng = np.random.RandomState(0)
     paths, sizes = np.repeat(np.arange(5), 20), np.array([20, 40, 80])
     scores = rng.normal(size=(100, 3)) + rng.normal(size=(5, 3))[paths]
-    alone = fit_spread(scores, paths, np.arange(100), sizes).variance
+    alone = fit_spread(scores, paths, np.arange(100), sizes)
     copies = np.repeat(np.arange(100), 3)
-    assert fit_spread(scores[copies], paths[copies], copies, sizes).variance == pytest.approx(alone)
-    assert fit_spread(scores[copies], paths[copies], np.arange(300), sizes).variance > alone + 0.01
+    assert fit_spread(scores[copies], paths[copies], copies, sizes) == pytest.approx(alone)
+    apart = fit_spread(scores[copies], paths[copies], np.arange(300), sizes)
+    assert apart.within == pytest.approx(alone.within / 3, rel=0.05)
+
+
+def test_variances__are_those_of_the_truncated_posterior():
+    total, within, degrees = 2.0, 1.5, 6
+    values = np.linspace(within, 200, 400_000)
+    density = values ** (-degrees / 2 - 1) * np.exp(-degrees * total / (2 * values))
+    mean = (values * density).sum() / density.sum() - within
+    drawn = Spread(total, within, degrees, 1.0).variances(100_000, np.random.RandomState(0))
+    assert (drawn >= 0).all()
+    assert drawn.mean() == pytest.approx(mean, rel=0.03)
+    # Without a part within, normal draws of these variances have Student's distribution.
+    rng = np.random.RandomState(1)
+    normal = np.sqrt(Spread(1.0, 0.0, 4, 1.0).variances(100_000, rng)) * rng.normal(size=100_000)
+    assert np.quantile(normal, 0.95) == pytest.approx(2.132, rel=0.02)
+    # Far less in total than within: the density falls as v^-9 from there on, with the mean 8 / 7.
+    assert Spread(1e-3, 1.0, 16, 1.0).variances(100_000, rng).mean() == pytest.approx(1 / 7, rel=0.03)
 
 
 def made(sizes=(10, 20, 40, 80), n=100, answered=True):
@@ -154,7 +173,6 @@ def test_learning_curve__says_what_more_labels_bring():
     nll, error = curve.gain(100), curve.gain(100, "accuracy")
     assert nll == error  # of the same losses
     assert nll.low < nll.mean < nll.high
-    assert nll.mean - nll.low == pytest.approx(nll.high - nll.mean)
     assert curve.gain(300).mean > nll.mean
     assert curve.summary().startswith(
         "20 refits in 3 s. 100 more labels beside the 100 are expected to lower"

@@ -25,10 +25,29 @@ class Gain(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How far the score of one fit lies from the mean of its size, beyond what sizes have in common."""
+    """How far single fits lie from the mean curve, and how well that is known; see :func:`fit_spread`."""
 
-    variance: float
-    degrees: int  # of freedom, by which it is known
+    total: float  # mean square of fits at their sizes, with the luck of the examples that they are scored on
+    within: float  # the part that is this luck alone
+    degrees: int  # of freedom of the total
+    size: float  # harmonic mean of the sizes
+
+    def variances(self, count: int, rng: np.random.RandomState) -> FloatArray:
+        r"""Draw variances (count,) of fits to ``size`` examples, as likely as the total makes them.
+
+        .. math:: v \mid m \propto v^{-d / 2 - 1} e^{-d m / 2 v}, \quad v \ge w
+
+        is the posterior of the variance v whose estimate is the total m, with d degrees of freedom and
+        Jeffreys' prior, given that it is no less than the part w within (Box and Tiao, 1973). The variance
+        of fits is v - w. The difference of the estimates would often be negative, and zero taken as certain.
+        """
+        if self.total <= 0:
+            return np.zeros(count)
+        precision = stats.gamma(self.degrees / 2, scale=2 / (self.degrees * self.total))
+        most = precision.cdf(1 / self.within) if self.within > 0 else 1.0
+        drawn = precision.ppf(rng.uniform(size=count) * most)
+        found: FloatArray = np.maximum(1 / drawn - self.within, 0.0) if most > 0 else np.zeros(count)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,16 +67,18 @@ class Laws:
     def gain(self, n: float, more: float) -> Gain:
         r"""Predict what so many more examples than n bring.
 
-        .. math:: \bar g \pm t_{d} \sqrt{\operatorname{Var} g + 2 \sigma^2}
+        .. math:: g + \sqrt{v \left(\tfrac{h}{n} + \tfrac{h}{n + k}\right)} \, \varepsilon
 
-        with the falls g of the laws, which differ by what the data leave open of the mean curve; the variance
-        :math:`\sigma^2` of one fit about it, twice, as two fits are compared; and Student's quantile for
-        the degrees of freedom by which that is known.
+        with the fall g of a law, which differ by what the data leave open of the mean curve; a variance v of
+        fits to h examples, which falls as one over their number, as that of a mean does; and a standard
+        normal :math:`\varepsilon`. Both fits, before and after k more, have luck of their own; that they
+        share n examples is not counted, which makes the interval rather too wide.
         """
-        falls = self.at(n) - self.at(n + more)
-        mean, (variance, degrees) = float(falls.mean()), self.spread
-        half = stats.t.ppf((1 + LEVEL) / 2, degrees) * np.sqrt(falls.var() + 2 * variance)
-        return Gain(mean, mean - float(half), mean + float(half))
+        falls, rng = self.at(n) - self.at(n + more), np.random.RandomState(0)
+        variances = self.spread.variances(len(falls), rng) * self.spread.size * (1 / n + 1 / (n + more))
+        drawn = falls + np.sqrt(variances) * rng.normal(size=len(falls))
+        low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        return Gain(float(falls.mean()), float(low), float(high))
 
 
 def resampled_curves(scores: FloatArray, paths: IntArray, units: IntArray, seed: int) -> FloatArray:
@@ -127,41 +148,39 @@ def power_laws(scores: FloatArray, paths: IntArray, units: IntArray, sizes: IntA
 def fit_spread(scores: FloatArray, paths: IntArray, units: IntArray, sizes: IntArray) -> Spread:
     r"""How far fits differ from the mean of their size: the interaction of paths and sizes.
 
-    .. math:: \sigma^2 = \frac{1}{(k - 1)(s - 1)} \sum_{ps}
-              (\bar\ell_{ps} - \bar\ell_p - \bar\ell_s + \bar\ell)^2 - \text{the same within paths}
+    .. math:: m = \frac{1}{(k - 1)(s - 1)} \sum_{ps}
+              (\bar\ell_{ps} - \bar\ell_p - \bar\ell_s + \bar\ell)^2
 
-    of the mean scores :math:`\bar\ell_{ps}` of k paths at the larger half of the sizes, as in a two-way
-    analysis of variance. Each path has examples of its own to learn from and to be scored on, so the first
-    term has both kinds of luck; the second is what the left-out examples alone bring, which is known from how
-    they differ within a path. What a path has at all sizes cancels in a gain. The paths share examples to
-    learn from, so that they differ less than independent draws would; and fits to fewer examples differ more
-    than fits to all. Neither is corrected for.
+    of the mean scores :math:`\bar\ell_{ps}` of k paths at s sizes, as in a two-way analysis of variance. Each
+    path has examples of its own to learn from and to be scored on, so the total has both kinds of luck. What
+    the left-out examples alone bring is the same mean square within each path, over the number of
+    examples. What a path has at all sizes cancels in a gain. Paths share examples to learn from, so that
+    they differ somewhat less than independent draws would.
 
     Parameters
     ----------
     scores : ndarray of shape (k, s)
         Losses of left-out examples.
     paths, units : ndarray of int, shape (k,)
-        See :class:`Scores`.
+        See :class:`pnca.calibration.learning.Scores`.
     sizes : ndarray of int, shape (s,)
-        Examples that were learnt from, rising.
+        Examples that were learnt from.
 
     Returns
     -------
     Spread
-        The variance, not negative, with as many degrees of freedom as there are paths less one.
     """
-    kept = np.arange(len(sizes))[-(len(sizes) // 2 + 1) :]
     of_paths = members(paths)
-    means, own = [], []
+    means = np.array([scores[rows].mean(axis=0) for rows in of_paths])
+    own = []
     for rows in of_paths:
-        of_units = np.array([scores[np.ix_(rows[unit], kept)].mean(axis=0) for unit in members(units[rows])])
-        means.append(scores[np.ix_(rows, kept)].mean(axis=0))
+        of_units = np.array([scores[rows[unit]].mean(axis=0) for unit in members(units[rows])])
         if len(of_units) > 1:
             own.append(_interaction(of_units) / len(of_units))
-    degrees = len(of_paths) - 1
-    beyond = _interaction(np.array(means)) - (float(np.mean(own)) if own else 0.0)
-    return Spread(max(beyond, 0.0), degrees)
+    degrees = (len(of_paths) - 1) * (len(sizes) - 1)
+    return Spread(
+        _interaction(means), float(np.mean(own)) if own else 0.0, degrees, float(1 / np.mean(1 / sizes))
+    )
 
 
 def _interaction(table: FloatArray) -> float:

@@ -43,9 +43,11 @@ def case_text(case: Explanation) -> str:
 
 
 def heading(case: Explanation) -> str:
-    """What the case is called, and what is predicted."""
+    """What the case is called, what is most probable, and whether that is no answer."""
     called = case.row if case.name is None else short(case.name, _MOST_IN_NAMES)
-    return f"Case {called}: predicted {short(case.label)}, probability {decimal(case.proba[case.best])}"
+    text = f"Case {called}: predicted {short(case.label)}, probability {decimal(case.proba[case.best])}"
+    is_open = case.decision is not None and not case.decision.is_answered
+    return f"{text}, not answered" if is_open else text
 
 
 def cases_text(cases: Explanations) -> str:
