@@ -215,8 +215,8 @@ def _repeated(audited: Audited, repeated: list[IntArray]) -> Finding:
         "share of the examples that have a duplicate in another fold",
         f"{audited.shown(rows)} are equal or almost equal, in {len(repeated)} set{'s' * (len(repeated) > 1)} "
         "that different folds share: what is said out of fold is too good.",
-        "Are groups missing? If they are of one patient or sample each, pass groups= to fit; leave plain "
-        "copies out. With coarse columns different cases may be equal.",
+        "Are groups missing? If they are of one patient or sample each, pass groups= (--group) to fit; leave "
+        "plain copies out. With coarse columns different cases may be equal.",
     )
 
 
@@ -288,7 +288,7 @@ def _identifier(audited: Audited, column: ColumnValues) -> Finding | None:
         "one minus the probability that a measured column looks so",
         f"Column {column.name!r} looks like an identifier ({why}): new inputs have numbers that no training "
         "example has, which makes every one of them unfamiliar, and folds cannot show it.",
-        "Leave it out, and pass it as ids= or groups= to fit.",
+        "Leave it out, and pass it to fit as ids= (--id) or groups= (--group).",
     )
 
 

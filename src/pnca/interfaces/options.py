@@ -37,6 +37,28 @@ Separator = Annotated[
     typer.Option(help="Between columns of a text file; 'tab' for a tab.", show_default="found out"),
 ]
 Id = Annotated[str | None, typer.Option(help="Column that names each row; no input.", show_default=False)]
+Target = Annotated[
+    str | None, typer.Option(help="Column with the class; of every table.", show_default=False)
+]
+Group = Annotated[
+    str | None,
+    typer.Option(help="Column that says which rows belong together, such as a patient.", show_default=False),
+]
+Ignore = Annotated[
+    list[str] | None, typer.Option(help="Column that is no input; may be repeated.", show_default=False)
+]
+Codes = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Column of numbers that are names, such as wards; may be repeated.", show_default=False
+    ),
+]
+Hole = Annotated[
+    list[str] | None,
+    typer.Option(help="Text that means a missing value, beside NA, ? and the like.", show_default=False),
+]
+SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Leave out rows without a class.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the fit.")]
 
 
 IMAGES = "Images"
@@ -94,6 +116,16 @@ def open_users_table(path: Path, sheet: str | None, encoding: str | None, separa
 
     delimiter = "\t" if separator == "tab" else separator
     return open_table(path, sheet=sheet, encoding=encoding, delimiter=delimiter)
+
+
+def target_of(table: TableFile, target: str | None) -> str:
+    """The column with the class, which must be named of every table."""
+    if target is None:
+        shown = ", ".join(map(repr, table.names[:20]))
+        raise InvalidInputError(
+            f"Say which column of {table.path} is the class, with --target: there are {shown}."
+        )
+    return target
 
 
 def refuse_for_tables(**options: object) -> None:

@@ -26,8 +26,6 @@ from pnca.interfaces.options import (
 )
 
 if TYPE_CHECKING:
-    from pnca.tables import TableFile
-    from pnca.vision.folders import ImageFiles
     from pnca.workflows import PredictedFile
 
 
@@ -75,7 +73,7 @@ def predict(
     wrong command line, 130 if it was stopped. If it is not 0, nothing was written.
     """
     from pnca.files import check_target
-    from pnca.interfaces.networks import is_images, network_of
+    from pnca.interfaces.networks import images_named, is_images, network_of
     from pnca.interfaces.saying import progress, warnings_said
     from pnca.interfaces.stopping import stoppable
 
@@ -94,7 +92,7 @@ def predict(
         with progress("predicting", "done") as advance:
             options: dict[str, Any] = {"overwrite": force, "advance": advance}
             if table is None or path_column:
-                files = _files(fitted, data, table, path_column, folder)
+                files = images_named(fitted, data, table, path_column, folder)
                 network = network_of(fitted, model, backbone, weights, download=download)
                 options |= {"backbone": network, "settings": settings, "skip_broken": skip_broken}
                 found = predict_images(fitted, files, out, **options)
@@ -102,26 +100,6 @@ def predict(
                 refuse_for_tables(backbone=backbone, weights=weights, folder=folder)
                 found = predict_table(fitted, table, out, settings, id=id, **options)
     say_predicted(found, as_json=as_json)
-
-
-def _files(
-    model: Any,  # noqa: ANN401
-    data: Path,
-    table: TableFile | None,
-    path_column: str | None,
-    folder: Path | None,
-) -> ImageFiles:
-    """The images of a folder, or those that a table names."""
-    from pnca.tables.files import read_table
-    from pnca.tables.names import column_of
-    from pnca.vision.folders import image_files, listed_files
-    from pnca.workflows.images import image_source_of
-
-    image_source_of(model)
-    if table is None:
-        return image_files(data)
-    name = column_of(path_column or "", table.names, table.path, "--path-column")
-    return listed_files(folder or data.parent, read_table(data, texts=[name])[name])
 
 
 def say_predicted(found: PredictedFile, *, as_json: bool) -> None:

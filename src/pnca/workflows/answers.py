@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +14,10 @@ from pnca.calibration.decisions import Decisions, decide, held_out_sets
 from pnca.calibration.drift import Drift, batch_drift
 from pnca.estimators.checks import check_inputs
 from pnca.estimators.decisions import held_out_of
+from pnca.estimators.explains import NO_RECORD
 from pnca.exceptions import InvalidInputError
 from pnca.pipelines import last_step
+from pnca.record import Record
 from pnca.tables.extras import require
 from pnca.training.sampling import numbered_groups
 
@@ -145,6 +147,23 @@ def names_of_examples(model: Any) -> NDArray[np.object_]:  # noqa: ANN401
     ids = getattr(record, "ids", None)
     names = range(1, model.n_samples_fit_ + 1) if ids is None else ids
     return np.array([str(name) for name in names], dtype=object)
+
+
+def with_names(model: Any, missing: str = NO_RECORD) -> Any:  # noqa: ANN401
+    """The model, whose examples are called by their row from 1 where they have no identifiers.
+
+    Python counts rows from 0; people who look into a file count from 1, as predictions do. ``missing`` is
+    said of a model without a record.
+    """
+    last = model[-1] if hasattr(model, "steps") else model
+    rows = np.arange(1, last.n_samples_fit_ + 1)
+    record = getattr(last, "record_", None)
+    if record is None:
+        labels = last.classes_[last.support_labels_]
+        last.record_ = Record(inputs=None, labels=labels, ids=rows, missing=missing)
+    elif record.ids is None:
+        last.record_ = replace(record, ids=rows)
+    return model
 
 
 def _type_of_labels(classes: NDArray[Any]) -> str:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pnca.estimators.explains import NO_RECORD
 from pnca.exceptions import InvalidInputError
 from pnca.explanations.case import Explanations
 from pnca.pipelines import explain
-from pnca.record import Record
 from pnca.tables.files import TableFile
 from pnca.tables.values import as_text, tidied
+from pnca.workflows.answers import with_names
 from pnca.workflows.images import image_inputs, image_source_of
 from pnca.workflows.predicting import as_fitted, check_columns, inputs_of, source_of
 
@@ -70,7 +69,7 @@ def explain_row(
         if place is not None:
             one = raw.iloc[[place]].reset_index(drop=True)
             X = inputs_of(one, table, source, before + place)
-            return _numbered(explain(_with_numbers(model), as_fitted(model, X), k), before + place + 1)
+            return _numbered(explain(with_names(model), as_fitted(model, X), k), before + place + 1)
         before += len(raw)
     what = f"row {row}: there are {before}" if name is None else f"row whose {source.id!r} is {name!r}"
     raise InvalidInputError(f"{table.path} has no {what}.")
@@ -101,16 +100,7 @@ def explain_image(
         One case.
     """
     X = image_inputs([path], image_source_of(model), backbone)
-    return _numbered(explain(_with_numbers(model), np.asarray(X), k), 1)
-
-
-def _with_numbers(model: Any) -> Any:  # noqa: ANN401
-    """A model without a record calls its examples by their row from 1, as predictions do."""
-    if not hasattr(model, "record_"):
-        rows = np.arange(1, model.n_samples_fit_ + 1)
-        labels = model.classes_[model.support_labels_]
-        model.record_ = Record(inputs=None, labels=labels, ids=rows, missing=NO_RECORD)
-    return model
+    return _numbered(explain(with_names(model), np.asarray(X), k), 1)
 
 
 def _numbered(cases: Explanations, row: int) -> Explanations:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,7 +103,7 @@ def predict_table(
     """
     source = source_of(model)
     check_columns(table, source)
-    name_of_id = _id_column(table, source, id)
+    name_of_id = id_column(table, source, id)
     group = source.group if source.group in table.names else None
     answers, seen = Answers(model, settings), _Seen(_known_values(model, source))
     numbers = [name for name, sort in source.sorts.items() if sort == NUMBER]
@@ -117,14 +117,19 @@ def predict_table(
                 seen.count(X)
                 groups = None if group is None else as_text(part[group]).fillna("").to_numpy(dtype=object)
                 said = answers.frame(as_fitted(model, X), groups)
-                said.insert(0, *_ids(part, name_of_id, row, said))
+                said.insert(0, *ids_of(part, name_of_id, row, said.columns))
                 writer.write(said)
                 row += len(part)
                 if advance is not None:
                     advance(len(part))
         if not row:
             raise InvalidInputError(f"{table.path} has a header and no rows.")
-    notes = [*table.notes, *_unused(table, source, name_of_id), *seen.notes(), *answers.broken_promises]
+    notes = [
+        *table.notes,
+        *unused_columns(table, source, name_of_id),
+        *seen.notes(),
+        *answers.broken_promises,
+    ]
     return PredictedFile(
         path=Path(path), n=answers.n, counts=answers.counts, drift=answers.drift(), notes=tuple(notes)
     )
@@ -168,7 +173,8 @@ def check_columns(table: TableFile, source: TableSource) -> None:
     )
 
 
-def _id_column(table: TableFile, source: TableSource, given: str | None) -> str | None:
+def id_column(table: TableFile, source: TableSource, given: str | None) -> str | None:
+    """The column that names rows: the given one, or that of the fit if it is there."""
     if given is not None:
         return column_of(given, table.names, table.path, "--id")
     return source.id if source.id in table.names else None
@@ -186,14 +192,14 @@ def as_fitted(model: Any, X: pd.DataFrame) -> Any:  # noqa: ANN401
     return X if hasattr(model, "feature_names_in_") else X.to_numpy()
 
 
-def _ids(
-    part: pd.DataFrame, name: str | None, row: int, said: pd.DataFrame
+def ids_of(
+    part: pd.DataFrame, name: str | None, row: int, taken: Collection[str]
 ) -> tuple[str, NDArray[Any] | pd.Series[Any]]:
-    """Name and values of the first column of the predictions."""
+    """Name and values of the column that says which rows are meant; other columns have ``taken`` names."""
     if name is None:
         return "row", np.arange(row + 1, row + len(part) + 1)
     values = tidied(as_text(part[name]))
-    return (name if name not in said.columns else "id"), values
+    return (name if name not in taken else "id"), values
 
 
 def _known_values(model: Any, source: TableSource) -> dict[str, set[str]]:  # noqa: ANN401
@@ -206,8 +212,9 @@ def _known_values(model: Any, source: TableSource) -> dict[str, set[str]]:  # no
     }
 
 
-def _unused(table: TableFile, source: TableSource, id_column: str | None) -> list[str]:
-    known = {*source.sorts, source.target, source.group, source.id, id_column}
+def unused_columns(table: TableFile, source: TableSource, name_of_id: str | None) -> list[str]:
+    """A note of the columns that the model does not know, if there are some."""
+    known = {*source.sorts, source.target, source.group, source.id, name_of_id}
     unused = [name for name in table.names if name not in known]
     if not unused:
         return []
