@@ -42,8 +42,12 @@ def case_text(case: Explanation) -> str:
 
 
 def heading(case: Explanation) -> str:
-    """What the case is called."""
-    return f"Case {case.row}: predicted {short(case.label)}, probability {decimal(case.proba[case.best])}"
+    """What the case is called, and what is predicted."""
+    called = str(case.row if case.number is None else case.number)
+    if case.name is not None:
+        place = "" if case.number is None else f" (row {called})"
+        called = f"{short(case.name, _MOST_IN_NAMES)}{place}"
+    return f"Case {called}: predicted {short(case.label)}, probability {decimal(case.proba[case.best])}"
 
 
 def cases_text(cases: Explanations) -> str:
