@@ -17,7 +17,9 @@ from pnca.interfaces.options import (
     Separator,
     Sheet,
     Weights,
-    open_users_table,
+    is_of_images,
+    open_users_data,
+    open_users_parts,
 )
 
 
@@ -63,14 +65,14 @@ def explain(
     command line, 130 if it was stopped.
     """
     from pnca.files import check_target, replacing
-    from pnca.interfaces.networks import is_images, network_of
+    from pnca.interfaces.networks import network_of
     from pnca.interfaces.saying import progress, say_json, warnings_said
     from pnca.interfaces.stopping import stoppable
 
     with stoppable(), warnings_said():
         if out is not None:
             check_target(out, overwrite=force)
-        table = None if is_images(data) else open_users_table(data, sheet, encoding, separator)
+        table = open_users_data(data, sheet, encoding, separator)
 
         import pnca
         from pnca.explanations.values import case_as_dict
@@ -78,6 +80,8 @@ def explain(
         from pnca.workflows.explaining import explain_images, explain_rows
 
         fitted = pnca.load(model)
+        if table is None and data.is_dir() and not is_of_images(fitted):
+            table = open_users_parts(data, sheet, encoding, separator)
         which: dict[str, Any] = {"rows": row or (), "names": case or (), "k": examples}
         with progress("explaining", ""):
             if table is None:

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from pnca.tables import TableFile
 
 
+class EngineName(str, Enum):
+    """Where parts of a table are predicted."""
+
+    local = "local"
+    dask = "dask"
+
+
 class StoreName(str, Enum):
     """What a model file holds of the training examples."""
 
@@ -116,6 +123,33 @@ def open_users_table(path: Path, sheet: str | None, encoding: str | None, separa
 
     delimiter = "\t" if separator == "tab" else separator
     return open_table(path, sheet=sheet, encoding=encoding, delimiter=delimiter)
+
+
+def is_of_images(model: object) -> bool:
+    """Whether a model was fitted on image files, so that a folder holds such files."""
+    from pnca.sources import ImageSource
+
+    return isinstance(getattr(model, "source_", None), ImageSource)
+
+
+def open_users_data(
+    path: Path, sheet: str | None, encoding: str | None, separator: str | None
+) -> TableFile | None:
+    """Open what a user names: a table, or those of a pattern; None of an image, and of a folder of either."""
+    from pnca.interfaces.networks import is_images
+    from pnca.tables.parts import is_pattern
+
+    if is_pattern(path):
+        return open_users_parts(path, sheet, encoding, separator)
+    return None if is_images(path) else open_users_table(path, sheet, encoding, separator)
+
+
+def open_users_parts(path: Path, sheet: str | None, encoding: str | None, separator: str | None) -> TableFile:
+    """Open the tables of a folder, or those that a pattern names."""
+    from pnca.tables import open_parts
+
+    delimiter = "\t" if separator == "tab" else separator
+    return open_parts(path, sheet=sheet, encoding=encoding, delimiter=delimiter)
 
 
 def target_of(table: TableFile, target: str | None) -> str:

@@ -21,7 +21,9 @@ from pnca.interfaces.options import (
     Sheet,
     SkipBroken,
     Weights,
-    open_users_table,
+    is_of_images,
+    open_users_data,
+    open_users_parts,
     refuse_for_tables,
 )
 
@@ -67,19 +69,21 @@ def suggest(
     command line, 130 if it was stopped.
     """
     from pnca.files import check_target
-    from pnca.interfaces.networks import images_named, is_images, network_of
+    from pnca.interfaces.networks import images_named, network_of
     from pnca.interfaces.saying import progress, say_json, warn, warnings_said
     from pnca.interfaces.stopping import stoppable
 
     with stoppable(), warnings_said():
         if out is not None:
             check_target(out, overwrite=force)
-        table = None if is_images(pool) else open_users_table(pool, sheet, encoding, separator)
+        table = open_users_data(pool, sheet, encoding, separator)
 
         import pnca
         from pnca.workflows.suggesting import suggest_images, suggest_rows
 
         fitted = pnca.load(model)
+        if table is None and pool.is_dir() and not is_of_images(fitted):
+            table = open_users_parts(pool, sheet, encoding, separator)
         if table is None or path_column:
             files = images_named(fitted, pool, table, path_column, folder)
             network = network_of(fitted, model, backbone, weights, download=download)
