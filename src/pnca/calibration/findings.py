@@ -272,12 +272,13 @@ def _identifier(audited: Audited, column: ColumnValues) -> Finding | None:
     if column.places.shape[1] and audited.held_out.groups is not None:
         found = names_groups(column, audited.held_out.groups)
     if found is None and column.kind in ("number", "duration") and column.places.shape[1] == 1:
-        found = identifier(column.places[:, 0])
+        found = identifier(column.places[:, 0], column.name)
     if found is None:
         return None
     why = {
         "row order": "whole numbers that change in one direction with every row",
         "no repetition": "whole numbers that hardly repeat, unlike measured values of their range",
+        "name": "whole numbers that are all different, and a name that says so",
         "even spacing": "all different and evenly spaced",
         "group": "one value for each group and no other",
     }[found.reason]

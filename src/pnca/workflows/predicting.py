@@ -18,7 +18,7 @@ from pnca.sources import TableSource
 from pnca.tables.files import TableFile, typed
 from pnca.tables.names import column_of
 from pnca.tables.parts import PartsTable
-from pnca.tables.values import DATE, DURATION, EMPTY, NUMBER, TEXT, TRUTH, as_text, tidied
+from pnca.tables.values import DATE, DURATION, EMPTY, NUMBER, TEXT, TRUTH, as_text, text_of, tidied
 from pnca.tables.writing import write_table
 from pnca.workflows.answers import SAMPLE_ROWS, Answers, Settings, Tally
 
@@ -230,10 +230,21 @@ def source_of(model: Any) -> TableSource:  # noqa: ANN401
 def _sort_of_kind(column: Any) -> str:  # noqa: ANN401
     if column.kind != "category":
         return {"number": NUMBER, "date": DATE, "duration": DURATION}.get(column.kind, EMPTY)
-    kinds = {type(value) for value in (*column.values, *column.others)}
+    kinds = _types_of(column)
     if kinds <= {bool}:
         return TRUTH
     return NUMBER if kinds <= {int, float} else TEXT
+
+
+def _types_of(column: Any) -> set[type]:  # noqa: ANN401
+    """Types of the values of a category."""
+    return {type(value) for value in (*column.values, *column.others)}
+
+
+def _is_written(column: Any) -> bool:  # noqa: ANN401
+    """Whether a table in a file has the values of a category as they are: all text, truth values or codes."""
+    kinds = _types_of(column)
+    return any(kinds <= known for known in ({str}, {bool}, {int, float}))
 
 
 def check_columns(table: TableFile, source: TableSource) -> None:
@@ -266,8 +277,23 @@ def inputs_of(part: pd.DataFrame, table: TableFile, source: TableSource, row: in
 
 
 def as_fitted(model: Any, X: pd.DataFrame) -> Any:  # noqa: ANN401
-    """The table as the model takes it: a model of arrays knows no names."""
-    return X if hasattr(model, "feature_names_in_") else X.to_numpy()
+    """The table as the model takes it: with the values and the names of its fit, which may be no text.
+
+    A model of arrays knows no names.
+    """
+    columns = getattr(model, "columns_", ())
+    if not hasattr(model, "feature_names_in_") and all(c.kind in ("number", "left out") for c in columns):
+        return X.to_numpy()
+    changed = {}
+    for column in columns:
+        known = {text_of(value): value for value in (*column.values, *column.others)}
+        if column.kind == "category" and not _is_written(column):  # such as the intervals of pandas.cut
+            texts = as_text(X[str(column.name)]).astype(object)
+            changed[str(column.name)] = texts.map(lambda text, known=known: known.get(text, text))
+    named: pd.DataFrame = X.assign(**changed) if changed else X
+    if hasattr(model, "feature_names_in_"):
+        return named
+    return named.set_axis([column.name for column in columns], axis=1)
 
 
 def ids_of(
@@ -284,9 +310,9 @@ def _known_values(model: Any, source: TableSource) -> dict[str, set[str]]:  # no
     """Values of text columns in training, but of those in which new ones are expected."""
     texts = {name for name, sort in source.sorts.items() if sort == TEXT}
     return {
-        column.name: {*column.values, *column.others}
+        str(column.name): set(map(text_of, (*column.values, *column.others)))
         for column in getattr(model, "columns_", ())
-        if column.name in texts and column.kind == "category" and not column.expects_new
+        if str(column.name) in texts and column.kind == "category" and not column.expects_new
     }
 
 
