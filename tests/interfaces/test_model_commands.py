@@ -136,6 +136,42 @@ def test_export__refusals_are_one_sentence_and_write_nothing(run, model_file, tm
     assert [path.name for path in tmp_path.iterdir()] == ["pipeline.pnca"]
 
 
+def test_audit__of_features_of_images_says_nothing_of_columns():
+    from pnca.sources import ImageSource
+    from pnca.workflows.auditing import audit_model
+
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    X[:, 3] = X[:, 2]
+    model = pnca.PNCAClassifier(n_particles=2, max_epochs=2, experts=(), random_state=0)
+    model.fit(X, np.arange(40) % 2)
+    assert any(finding.kind == "copy" for finding in audit_model(model))
+    model.source_ = ImageSource(shape=(4,), key="onnx 1", backbone="net.onnx")
+    found = audit_model(model)
+    assert not any(finding.kind == "copy" for finding in found)
+    assert "Inputs are features by net.onnx: their columns were not looked at" in found.summary()
+
+
+def test_suggest__of_images(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    from pnca.sources import ImageSource
+    from pnca.vision.folders import image_files
+    from pnca.workflows.suggesting import suggest_images
+
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (30, 4, 4)).astype(np.uint8)
+    model = pnca.PNCAClassifier(n_particles=2, max_epochs=2, random_state=0).fit(pixels, np.arange(30) % 2)
+    model.source_ = ImageSource(shape=(4, 4))
+    for place in range(6):
+        image.fromarray(pixels[place]).save(tmp_path / f"{place}.png")
+    (tmp_path / "2.png").write_bytes(b"\x89PNG")
+    with pytest.raises(pnca.exceptions.CorruptDataError, match=r"2\.png"):
+        suggest_images(model, image_files(tmp_path), k=2)
+    found = suggest_images(model, image_files(tmp_path), k=2, skip_broken=True)
+    own = model.suggest(pixels[[0, 1, 3, 4, 5]], 2)
+    assert found.names.tolist() == [f"{[0, 1, 3, 4, 5][row]}.png" for row in own.rows]
+    assert any("2.png" in note for note in found.notes)
+
+
 @pytest.mark.parametrize("command", ["audit", "suggest", "export", "explain"])
 def test_help__has_an_example_and_the_exit_status(run, command):
     code, out, _ = run(command, "--help")

@@ -22,7 +22,8 @@ from pnca.calibration.suspicious import (
     names_groups,
 )
 
-_OF_COLUMNS = ("identifier", "decider", "copy", "constant", "unused")
+#: Kinds of findings that are about columns.
+OF_COLUMNS = ("identifier", "decider", "copy", "constant", "unused")
 _OF_PAIRS = ("shared", "repeated", "contradiction")
 #: Fewer examples (groups) of a class are few; a class so many times as frequent as another is an imbalance.
 _FEW, _IMBALANCE = 10, 10
@@ -72,7 +73,7 @@ def audit(audited: Audited, notes: tuple[str, ...] = ()) -> Audit:
     -------
     Audit
     """
-    missing = (_OF_COLUMNS if audited.columns is None else ()) + (_OF_PAIRS if audited.scaled is None else ())
+    missing = (OF_COLUMNS if audited.columns is None else ()) + (_OF_PAIRS if audited.scaled is None else ())
     missing += ("shared", "one group") if audited.held_out.groups is None else ()
     findings = [*_labels(audited), *_classes(audited), *_far_out(audited)]
     named: dict[int, Finding] = {}

@@ -87,7 +87,9 @@ def _source(model: Any) -> dict[str, Any] | None:  # noqa: ANN401
     plain = {
         name: list(value) if isinstance(value, tuple) else value for name, value in asdict(source).items()
     }
-    return {name: value for name, value in plain.items() if name != "sorts" and value}
+    of_pixels = isinstance(source, ImageSource) and not source.has_features
+    left_out = {"sorts", *(("mode", "interpolation") if of_pixels else ())}
+    return {name: value for name, value in plain.items() if name not in left_out and value}
 
 
 def _settings(model: Any) -> dict[str, Any]:  # noqa: ANN401

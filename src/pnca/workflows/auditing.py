@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from pnca.calibration.audit import Audit, Finding
+from pnca.calibration.findings import OF_COLUMNS
 from pnca.estimators.audits import NO_RECORD
 from pnca.pipelines import audit
+from pnca.sources import ImageSource
 from pnca.tables.extras import require
 from pnca.tables.values import text_of
 from pnca.tables.writing import write_table
@@ -26,9 +28,17 @@ def audit_model(model: Any) -> Audit:  # noqa: ANN401
     Returns
     -------
     Audit
-        Examples without an identifier are called by their row from 1.
+        Examples without an identifier are called by their row from 1. Of images nothing is said of features.
     """
-    return audit(with_names(model, NO_RECORD))
+    found, source = audit(with_names(model, NO_RECORD)), getattr(model, "source_", None)
+    if not (isinstance(source, ImageSource) and source.has_features):
+        return found
+    return replace(
+        found,
+        findings=tuple(finding for finding in found if finding.kind not in OF_COLUMNS),
+        looked_for=tuple(kind for kind in found.looked_for if kind not in OF_COLUMNS),
+        notes=(*found.notes, f"Inputs are features by {source.backbone}: their columns were not looked at"),
+    )
 
 
 def audit_as_dict(found: Audit) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pnca.calibration.labelling import Suggestions
 from pnca.exceptions import InvalidInputError
-from pnca.explanations.text import decimal, in_columns, short
+from pnca.explanations.text import MOST_IN_CASES, decimal, in_columns, short
 from pnca.pipelines import suggest
 from pnca.tables.extras import require
 from pnca.tables.files import TableFile
@@ -58,7 +58,7 @@ class NamedSuggestions:
         """What a user reads: a summary, and a line for each suggestion."""
         head = [self.column, "stands for", "reason", "confidence", "familiarity"]
         rows = [
-            [short(name), f"{score:.2g}", reason, decimal(sure), decimal(familiar)]
+            [short(name, MOST_IN_CASES), f"{score:.2g}", reason, decimal(sure), decimal(familiar)]
             for name, (score, reason, sure, familiar) in zip(self.names.tolist(), self._values(), strict=True)
         ]
         return f"{self.found.summary()}.\n{in_columns(head, rows)}"
