@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -105,13 +106,18 @@ def main(arguments: list[str] | None = None) -> None:
                 taken = measured(command, folder)
                 found.append({"what": name, "rows": n, "columns": given.columns, **taken})
                 print(found[-1], flush=True)
-    with given.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, found[0])
-        writer.writeheader()
-        writer.writerows(found)
+                write(given.out, found)  # at once: a run that is stopped keeps what it measured
     few, _, many, arrays = found
     print(f"peak memory above {given.few} rows: {many['peak_mb'] - few['peak_mb']:.0f} MB")
     print(f"seconds of the processor, of those by arrays: {many['cpu_seconds'] / arrays['cpu_seconds']:.2f}")
+
+
+def write(path: Path, found: list[dict[str, Any]]) -> None:
+    """Write a row for each process."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, found[0])
+        writer.writeheader()
+        writer.writerows(found)
 
 
 def commands(n: int) -> dict[str, list[str]]:

@@ -168,8 +168,8 @@ def test_fit__warnings_of_columns_are_said_once(run, small_tables, tmp_path, mon
     assert code == 0
     # The identifier was not named as one.
     assert err == (
-        "pnca: Not used: 'sample', in which no value occurs twice; if it names the rows, leave it out, or "
-        "pass it to fit as ids=.\n"
+        "pnca: Not used: 'sample', in which no value occurs twice; if it names the rows, leave it out "
+        "(--ignore), or pass it to fit as ids= (--id).\n"
     )
 
 
