@@ -203,6 +203,8 @@ class Explanation:
         Whether the model answers, with the reason; None of a model that knows nothing out of fold.
     name : optional
         What the case is called: its id, or its label in the index of X; None where it has but a row.
+    number : int, optional
+        Its row in the file that it is from, from 1.
     """
 
     row: int
@@ -220,6 +222,7 @@ class Explanation:
     source: Source
     decision: Decision | None = None
     name: Any = None
+    number: int | None = None
 
     @property
     def best(self) -> int:

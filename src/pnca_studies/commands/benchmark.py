@@ -21,6 +21,7 @@ from pnca_studies.commands.options import (
     words,
 )
 from pnca_studies.commands.remembering import given_options, runs_as_begun
+from pnca_studies.commands.report import print_table
 from pnca_studies.commands.running import run_and_show, say
 
 
@@ -72,7 +73,8 @@ def benchmark(
     from pnca_studies.experiments.benchmark import benchmark_study
     from pnca_studies.experiments.store import RunFolder
     from pnca_studies.reports.benchmark import write_benchmark
-    from pnca_studies.reports.benchmark.runs import has_fit
+    from pnca_studies.reports.benchmark.pages import summary_tables
+    from pnca_studies.reports.benchmark.runs import has_fit, read_runs
     from pnca_studies.reports.method import write_method
     from pnca_studies.reports.tables import check_document
 
@@ -92,6 +94,9 @@ def benchmark(
     failed = run_and_show(console, study, folder, where, given_options(context))
     if has_fit(folder):
         write = write_method if choices else write_benchmark
+        if not choices:
+            for title, table in summary_tables(read_runs([folder])[0]):
+                print_table(console, title, table)
         say(console, f"\nWritten {write([folder], document)}.")
     else:
         say(

@@ -55,7 +55,7 @@ def benchmark_study(
     ``choices`` compares PNCA with itself, one choice changed at a time, instead of with baselines.
     """
     options = options or Options()
-    sources, missing = load_sources(data_dir, quick=options.quick)
+    sources, missing = load_sources(data_dir, data_sets, quick=options.quick)
     if unknown := [name for name in data_sets or () if name not in sources]:
         reasons = "".join(f" {reason}" for reason in missing)
         raise InvalidInputError(f"No data sets {unknown}; there are {', '.join(sources)}.{reasons}")

@@ -1,6 +1,6 @@
 """The data sets of the benchmark: small classification problems, most with out-of-distribution inputs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,10 @@ from pnca_studies.data import load_covid_features, load_mnist, load_notmnist, ro
 from pnca_studies.experiments.covid import N_FOLDS, partition
 from pnca_studies.experiments.mnist import ROTATION, draw_rows
 from pnca_studies.experiments.study import TestSet
+
+_OF_MNIST, _OF_COVID = ("MNIST", "MNIST images"), ("COVID",)
+#: All data sets, whether their files are there or not.
+NAMES = (*_OF_MNIST, *_OF_COVID, "digits", "breast cancer", "wine", "iris")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,10 +42,17 @@ class Source:
     arrays: tuple[NDArray[np.generic], ...] = field(default=(), repr=False)  # all of the data
 
 
-def load_sources(data_dir: Path | None, *, quick: bool = False) -> tuple[dict[str, Source], list[str]]:
-    """Load the data sets that are there, and say of the others why they are left out."""
+def load_sources(
+    data_dir: Path | None, names: Collection[str] | None = None, *, quick: bool = False
+) -> tuple[dict[str, Source], list[str]]:
+    """Load the data sets that are there, and say of the others why they are left out.
+
+    Of those that ``names`` does not name the files are not looked for.
+    """
     sources, missing = {}, []
-    for load in (_mnist, _covid):
+    for load, theirs in ((_mnist, _OF_MNIST), (_covid, _OF_COVID)):
+        if names is not None and not set(theirs) & set(names) and set(names) <= set(NAMES):
+            continue
         try:
             found = load(data_dir, quick=quick)
         except MissingDataError as error:

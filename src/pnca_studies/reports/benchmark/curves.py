@@ -12,7 +12,7 @@ from pnca_studies.reports.benchmark.measures import ACCURACY, BY_OWN, ECE, NLL, 
 from pnca_studies.reports.benchmark.results import MNIST, PNCA, Results
 from pnca_studies.reports.figures import save_figure
 from pnca_studies.reports.frame import pd
-from pnca_studies.reports.panels import Panel, panels_figure
+from pnca_studies.reports.panels import Panel, band_label, panels_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,8 +63,9 @@ def curves_figure(results: Results, data: str, sizes: Sequence[int]) -> "Figure"
         axes.set_xticks(list(sizes), [str(n) for n in sizes])
         axes.minorticks_off()
         axes.set_xlim(sizes[0] / 1.12, sizes[-1] * 1.12)
-        for model, band in zip(models, axes.collections, strict=True):
-            band.set_alpha(_BAND if model == PNCA else _BAND / 3)  # seven of them cover each other
+        for band in axes.collections:
+            is_ours = band.get_label() == band_label(PNCA)
+            band.set_alpha(_BAND if is_ours else _BAND / 3)  # seven of them cover each other
     return figure
 
 

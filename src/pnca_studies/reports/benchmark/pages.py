@@ -70,6 +70,7 @@ PNCA against every other model, on every data set at every n: a win or a loss if
 side of zero, else a tie. The trivial scores count in OoD AUROC. Comparisons with fewer than two common draws
 are left out.
 """
+_SHORTLY = (ACCURACY, NLL, NLL_SCALED, ECE, BY_OWN)
 _COLUMNS: Writers = {
     **dict.fromkeys((ACCURACY, AUROC, NLL, NLL_SCALED), mean_sd),
     **dict.fromkeys((BRIER, ECE, ECE_SCALED, AUGRC, ROTATED, ROTATED_AUGRC), mean),
@@ -144,6 +145,21 @@ def _repetitions(results: Results, place: Place) -> str:
         fewer = [f"{len(fewer)} of {len(counts)} models, at least {min(counts.values())}"]
     note = f" (fewer: {', '.join(fewer)})" if fewer else ""
     return f"n = {place[1]}, mean ± standard deviation over {what}{note}."
+
+
+def summary_tables(results: Results) -> list[tuple[str, Table]]:
+    """The main means of each data set at its first size, for a terminal: a title and a table each."""
+    found = []
+    for data, sizes in results.sizes().items():
+        place = (data, sizes[0])
+        models = results.models(place)
+        columns = {m.name: [mean(results.values(place, model, m)) for model in models] for m in _SHORTLY}
+        kept = {name: cells for name, cells in columns.items() if set(cells) - {NOTHING}}
+        rows = [list(row) for row in zip(models, *kept.values(), strict=True)]
+        n_draws = counted(len(results.draws(place)), "draw")
+        title = f"{data}, {sizes[0]} training examples, means of {n_draws}"
+        found.append((title, Table(headings=["model", *kept], rows=rows)))
+    return found
 
 
 def differences_page(results: Results) -> str:

@@ -21,6 +21,7 @@ from pnca_studies.reports.benchmark.measures import (
     Measure,
 )
 from pnca_studies.reports.benchmark.results import ABOUT, COVID, IMAGES, MNIST, PNCA, Place, Results
+from pnca_studies.reports.benchmark.writing import listed
 from pnca_studies.reports.tables import NOTHING, Table, number, per_cent
 
 MET, NOT_MET, NOT_RUN = "met", "not met", "not run"
@@ -34,13 +35,21 @@ _TARGET_SIZES = (100, 200, 400)
 _TARGETS_TEXT = """\
 ## Targets
 
-What PNCA is meant to reach. Of {n}: {counts}.
+What PNCA is meant to reach. {counts}
 
 *Best other* is the classifier with the best mean on that data set, or the model that the target names. Where
 a target is to be at least as good, the interval of the difference must reach zero or lie beyond it: it is met
 if the data do not show PNCA to be worse, which is no test of equivalence. Means are over all draws of a
 model, differences over common ones. A target that lacks fits, or two draws for an interval, is not run and
 left out below; the targets in rank need every data set.
+"""
+
+
+_NOTHING_RUN = """\
+## Targets
+
+None of the targets can be tested with these fits: they are of MNIST with {sizes} images, of COVID, and
+of ranks over all data sets.
 """
 
 
@@ -220,8 +229,10 @@ def targets_page(results: Results) -> str:
     """List the targets with what came of them."""
     found = findings(results)
     counts = Counter(finding.verdict for given in found.values() for _, _, finding in given)
+    if counts[NOT_RUN] == counts.total():
+        return _NOTHING_RUN.format(sizes=listed(list(map(str, _TARGET_SIZES))))
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (MET, NOT_MET, NOT_RUN))
-    lines = [_TARGETS_TEXT.format(n=counts.total(), counts=total)]
+    lines = [_TARGETS_TEXT.format(counts=f"Of {counts.total()}: {total}.")]
     for data, given in found.items():
         if was_run := [target for target in given if target[2].verdict != NOT_RUN]:
             lines += [f"### {data}: targets", "", _targets_table(was_run), ""]
