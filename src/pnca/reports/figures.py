@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from pnca.calibration import LearningCurve
+    from pnca.reports.comparison import Comparison
 
 #: Bars of a histogram of familiarity.
 _N_BARS = 20
@@ -124,6 +125,19 @@ def draw_learning(axes: Axes, curve: LearningCurve, colours: Colours) -> None:
     axes.set_xlabel("training examples")
     axes.set_ylabel("NLL, nats")
     axes.set_ylim(bottom=0)
+    plain(axes, colours)
+
+
+def draw_differences(axes: Axes, comparison: Comparison, colours: Colours) -> None:
+    """Difference in NLL between each model and the default, with its interval."""
+    rows = [(model.name, model.nll_difference) for model in comparison.models if model.nll_difference]
+    axes.axvline(0, color=colours.muted, lw=1, ls=(0, (4, 3)))
+    for place, (_, found) in enumerate(rows):
+        axes.plot([found.low, found.high], [place, place], color=colours.others, lw=3)
+        axes.plot([found.value], [place], "o", color=colours.named, ms=6)
+    axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlabel("NLL minus that of the default; right of the line is worse")
     plain(axes, colours)
 
 
