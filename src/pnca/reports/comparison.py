@@ -79,16 +79,17 @@ class Comparison:
 def compare_predictions(
     predictions: Mapping[str, FloatArray],
     labels: IntArray,
+    folds: IntArray,
     seconds: Mapping[str, float],
     *,
-    n_folds: int,
     groups: IntArray | None = None,
     failed: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Compare models by their predictions of the same examples.
 
-    A model's loss of an example is averaged over the repeats. Intervals are of the mean over examples (with
-    groups, over groups) of the differences from the default.
+    A model's loss of an example is averaged over the repeats, and AUROC is that within folds: probabilities
+    of different fits are not ranked together. Intervals are of the mean over examples (with groups, over
+    groups) of the differences from the default.
 
     Parameters
     ----------
@@ -96,10 +97,10 @@ def compare_predictions(
         Class probabilities of n examples out of fold in each of r repeats, by model; the default is one.
     labels : ndarray of int, shape (n,)
         Positions of the classes.
+    folds : ndarray of int, shape (r, n)
+        The fold in which an example was left out.
     seconds : mapping of str to float
         What a fit took.
-    n_folds : int
-        Folds of a repeat.
     groups : ndarray of int, shape (n,), optional
         Equal for examples that are not independent.
     failed : mapping, optional
@@ -109,7 +110,7 @@ def compare_predictions(
     -------
     Comparison
     """
-    losses = {name: _losses(proba, labels) for name, proba in predictions.items()}
+    losses = {name: _losses(proba, labels, folds) for name, proba in predictions.items()}
 
     def differences(name: str, other: str, sign: float = 1.0) -> list[Interval | None]:
         if name == other or other not in losses:
@@ -126,7 +127,7 @@ def compare_predictions(
                 name=name,
                 accuracy=float(correct.mean()),
                 nll=float(nll.mean()),
-                auroc=float(auroc.mean()),
+                auroc=float(np.nanmean(auroc)) if np.isfinite(auroc).any() else float("nan"),
                 accuracy_difference=accuracies,
                 nll_difference=nlls,
                 auroc_difference=aurocs,
@@ -137,8 +138,8 @@ def compare_predictions(
     return Comparison(
         n=len(labels),
         n_groups=None if groups is None else len(np.unique(groups)),
-        n_folds=n_folds,
-        n_repeats=len(predictions[DEFAULT]),
+        n_folds=int(folds.max()) + 1,
+        n_repeats=len(folds),
         models=tuple(models),
         failed=failed or {},
     )
@@ -227,18 +228,28 @@ def comparison_table(comparison: Comparison) -> tuple[list[str], list[list[str]]
     return [*head, "seconds"], rows
 
 
-def _losses(proba: FloatArray, labels: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Whether an example is right, its NLL, and what it contributes to the AUROC: (n,) each, over repeats."""
+def _losses(
+    proba: FloatArray, labels: IntArray, folds: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Whether an example is right, its NLL, and what it contributes to the AUROC: (n,) each, over repeats.
+
+    The last is NaN of an example that was in folds of one class alone.
+    """
     of_truth = proba[:, np.arange(len(labels)), labels].clip(_LEAST, 1 - _LEAST)
     correct = (proba.argmax(axis=2) == labels).mean(axis=0)
-    aurocs: FloatArray = np.mean([auroc_contributions(labels, part) for part in proba], axis=0)
+    aurocs = np.zeros(labels.shape)
+    for part, own in zip(proba, folds, strict=True):
+        for fold in np.unique(own):
+            rows = own == fold
+            aurocs[rows] += auroc_contributions(labels[rows], part[rows]) / len(folds)
     return correct, -np.log(of_truth).mean(axis=0), aurocs
 
 
 def _interval(values: NDArray[np.float64], groups: IntArray | None) -> Interval:
-    if not np.isfinite(values).all():
+    known = np.isfinite(values)
+    if not known.any():
         return Interval(*[float("nan")] * 3)
-    return Interval(*mean_interval(values, groups))
+    return Interval(*mean_interval(values[known], None if groups is None else groups[known]))
 
 
 def _as_dict(model: ModelScores) -> dict[str, Any]:

@@ -46,6 +46,7 @@ def draw_accuracy_by_confidence(axes: Axes, curve: Curve, colours: Colours) -> N
     axes.plot(curve.at, curve.values, color=colours.named, lw=1.8, marker="o", ms=3)
     known = curve.values[np.isfinite(curve.values)]
     least = float(known.min()) if len(known) else 0.0
+    axes.set_xlim(_ends(curve))
     axes.set_ylim(max(0.0, least - 0.1), 1.004)
     axes.set_xlabel("confidence at least")
     axes.set_ylabel("share that is right")
@@ -56,6 +57,7 @@ def draw_count_by_confidence(axes: Axes, curve: Curve, colours: Colours) -> None
     """Number of the cases with at least some confidence."""
     axes.step(curve.at, curve.values, where="pre", color=colours.named, lw=1.8)
     axes.fill_between(curve.at, curve.values, step="pre", color=colours.others, alpha=0.35, lw=0)
+    axes.set_xlim(_ends(curve))
     axes.set_ylim(0, max(1.0, float(curve.values.max())) * 1.05)
     axes.set_xlabel("confidence at least")
     axes.set_ylabel("cases")
@@ -139,6 +141,11 @@ def draw_differences(axes: Axes, comparison: Comparison, colours: Colours) -> No
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel("NLL minus that of the default; right of the line is worse")
     plain(axes, colours)
+
+
+def _ends(curve: Curve) -> tuple[float, float]:
+    """Both curves over confidence have the same axis, also where one of them is not known."""
+    return float(curve.at[0]) - 0.02, 1.02
 
 
 def _legend(axes: Axes, colours: Colours, **place: Any) -> None:  # noqa: ANN401

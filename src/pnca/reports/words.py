@@ -44,9 +44,11 @@ def summary_lines(evaluation: Evaluation) -> list[str]:
         What was computed.
     """
     e, of_groups = evaluation, "" if evaluation.n_groups is None else f" in {evaluation.n_groups} groups"
-    where = "training examples, out of fold" if e.is_out_of_fold else "labelled inputs"
+    where = f"labelled inputs{of_groups}"
+    if e.is_out_of_fold:
+        where = f"training examples{of_groups}, out of fold"
     lines = [
-        f"Accuracy: {within(e.accuracy)} of {e.n} {where}{of_groups}; {percent(e.accuracy_of_shares)} by "
+        f"Accuracy: {within(e.accuracy)} of {e.n} {where}; {percent(e.accuracy_of_shares)} by "
         "always naming the most frequent class.",
         f"Balanced accuracy: {percent(e.balanced_accuracy)}. AUROC: {number(e.auroc)}.",
         f"Probabilities: NLL {e.nll:.3f} nats, against {e.nll_of_shares:.3f} of the class shares alone; "
@@ -104,9 +106,11 @@ def verdict(report: Report) -> list[str]:
 def _purpose(report: Report) -> str:
     about, classes = report.about, report.evaluation.classes
     groups = "" if about["n_groups"] is None else f" in {about['n_groups']} groups"
+    target = (about["source"] or {}).get("target")
+    of_target = f" in {short(target)!r}" if target and all(len(name) < 3 for name in classes) else ""
     return (
-        f"This model is for telling {enumerated(classes)} apart by {inputs_in_words(about)}, for cases like "
-        f"the {about['n_examples']} examples{groups} that it was trained on."
+        f"This model is for telling {enumerated(classes)}{of_target} apart by {inputs_in_words(about)}, for "
+        f"cases like the {about['n_examples']} examples{groups} that it was trained on."
     )
 
 

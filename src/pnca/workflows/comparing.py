@@ -65,8 +65,8 @@ def compare_on(
     seconds: dict[str, list[float]] = {}
     failed: dict[str, str] = {}
     rng = np.random.RandomState(seed)
-    for repeat in range(n_repeats):
-        folds = assign_folds(labels, n_folds, rng, groups)
+    dealt = np.stack([assign_folds(labels, n_folds, rng, groups) for _ in range(n_repeats)])
+    for repeat, folds in enumerate(dealt):
         for fold in np.unique(folds).tolist():
             shown, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             for name, fit in fits.items():
@@ -87,7 +87,7 @@ def compare_on(
                 proba[repeat, held_out] = found
     kept = {name: proba for name, proba in predictions.items() if name not in failed}
     mean = {name: float(np.mean(seconds[name])) for name in kept}
-    return compare_predictions(kept, labels, mean, n_folds=n_folds, groups=groups, failed=failed)
+    return compare_predictions(kept, labels, dealt, mean, groups=groups, failed=failed)
 
 
 def _check(labels: IntArray, groups: IntArray | None, n_folds: int) -> None:
