@@ -34,7 +34,6 @@ def evaluated(n=120, groups=None, max_error=0.2, **options):
         labels,
         CLASSES,
         decide_held_out(held_out, CLASSES, **asked),
-        of_training=np.linspace(0.005, 1, 200),
         shares=np.array([0.2, 0.5, 0.3]),
         groups=groups,
         unknown=(said(5, 3)[1], {"<i>oak</i>": 4, "fir": 1}),

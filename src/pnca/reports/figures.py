@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Bars of a histogram of familiarity.
 _N_BARS = 20
+#: Points of a curve that are drawn.
+_MOST_POINTS = 1000
 
 
 def draw_reliability(axes: Axes, evaluation: Evaluation, colours: Colours) -> None:
@@ -68,7 +70,9 @@ def draw_risk(axes: Axes, evaluation: Evaluation, colours: Colours) -> None:
     """Share of wrong answers against the share that is answered, and the chosen operating point."""
     risk, point = evaluation.risk, evaluation.point
     allowed = evaluation.promise.max_error
-    axes.plot(risk.at, risk.values, color=colours.named, lw=1.8, label="most confident cases first")
+    shown = np.unique(np.linspace(0, len(risk.at) - 1, _MOST_POINTS).round().astype(int))
+    label = "most confident cases first"
+    axes.plot(risk.at[shown], risk.values[shown], color=colours.named, lw=1.8, label=label)
     axes.axhline(allowed, color=colours.muted, lw=1, ls=(0, (4, 3)), label=f"allowed: {100 * allowed:.3g} %")
     if point.error is not None:
         here = point.error

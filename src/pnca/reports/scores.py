@@ -44,9 +44,8 @@ def evaluate(
     said: Said,
     labels: IntArray,
     classes: NDArray[Any],
-    decisions: Decisions,
+    decided: Decisions,
     *,
-    of_training: FloatArray,
     shares: FloatArray,
     groups: IntArray | None = None,
     unknown: tuple[Said, Mapping[str, int]] | None = None,
@@ -63,10 +62,8 @@ def evaluate(
         Positions of their classes.
     classes : ndarray of shape (c,)
         The classes.
-    decisions : Decisions
-        Of any inputs, by one threshold for all classes: its promise is shown.
-    of_training : ndarray of shape (n',)
-        Familiarity of the training examples out of fold.
+    decided : Decisions
+        Of the training examples out of fold, by one threshold for all classes.
     shares : ndarray of shape (c,)
         Shares of the classes in the training data.
     groups : ndarray of int, shape (n,), optional
@@ -109,10 +106,10 @@ def evaluate(
         risk=Curve(*risk_coverage(correct, confidence)),
         point=operating_point(said, labels, groups),
         reasons={reason: int((said.reason == reason).sum()) for reason in REASONS},
-        promise=decisions.promises[None],
-        promise_confidence=decisions.probability,
-        min_familiarity=decisions.min_familiarity,
-        of_training=of_training,
+        promise=decided.promises[None],
+        promise_confidence=decided.probability,
+        min_familiarity=decided.min_familiarity,
+        of_training=decided.familiarity,
         unknown_classes={} if unknown is None else unknown[1],
         unknown=None if unknown is None else others(unknown[0], said),
         foreign=None if foreign is None else others(foreign, said),
