@@ -108,6 +108,8 @@ def test_report__of_bad_answers_warns_of_them():
 
     worse = replace(found, point=operating_point(wrong, found.labels))
     assert "more are wrong than it promises" in words.verdict(report_of(worse))[2]
+    useless = replace(found, nll=2.0, accuracy=found.accuracy._replace(value=0.2))
+    assert words.verdict(report_of(useless))[2].startswith("Do not use it")
 
 
 def test_report__of_many_classes_lists_confusions(evaluation, monkeypatch):

@@ -143,7 +143,7 @@ def draw_differences(axes: Axes, comparison: Comparison, colours: Colours) -> No
         axes.plot([found.value], [place], "o", color=colours.named, ms=6)
     axes.set_yticks(range(len(rows)), [name for name, _ in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlabel("NLL minus that of the default; right of the line is worse")
+    axes.set_xlabel("NLL minus that of the default")
     plain(axes, colours)
 
 

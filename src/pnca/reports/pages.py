@@ -138,7 +138,7 @@ def model_summary(about: Mapping[str, Any]) -> Part:
     ]
     promises = about["promises"]
     return {
-        "table": (["", "value"], rows),
+        "table": (["property", "value"], rows),
         "promises": [] if promises is None else promises["lines"],
         "columns": about["columns"],
     }

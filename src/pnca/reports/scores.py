@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,7 +93,7 @@ def evaluate(
         is_out_of_fold=is_out_of_fold,
         accuracy=Interval(*share_interval(correct, groups)),
         accuracy_of_shares=float((labels == shares.argmax()).mean()),
-        balanced_accuracy=balanced_accuracy(labels, proba),
+        balanced_accuracy=_balanced_accuracy(labels, proba),
         nll=negative_log_likelihood(labels, proba),
         nll_of_shares=negative_log_likelihood(labels, np.tile(shares, (len(labels), 1))),
         brier=brier_score(labels, proba),
@@ -213,3 +214,10 @@ def others(said: Said, of_labelled: Said) -> Others:
         return Others(said, float("nan"), float("nan"))
     confidences = (-part.proba.max(axis=1) for part in (of_labelled, said))
     return Others(said, ood_auroc(-of_labelled.evidence, -said.evidence), ood_auroc(*confidences))
+
+
+def _balanced_accuracy(labels: IntArray, proba: FloatArray) -> float:
+    """Of many classes with few cases each, too, which scikit-learn takes for a mistake."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes")
+        return balanced_accuracy(labels, proba)

@@ -164,6 +164,11 @@ def wrong_in_words(point: OperatingPoint) -> str:
 
 def _caution(report: Report) -> str:
     e = report.evaluation
+    if e.nll >= e.nll_of_shares and e.accuracy.value <= e.accuracy_of_shares:
+        return (
+            "Do not use it: neither its classes nor its probabilities are better here than those of a model "
+            "that ignores the inputs and always gives the class shares."
+        )
     parts = ["where it gives no answer", "for cases from another device, laboratory or population"]
     if e.point.error is not None and e.point.error.low > e.promise.max_error:
         parts.insert(0, "in cases like these, of whose answers more are wrong than it promises")
