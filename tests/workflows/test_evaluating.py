@@ -120,6 +120,12 @@ def test_report__out_of_fold_says_what_its_evidence_is(model, tmp_path):
     path = pnca.save(model, tmp_path / "m.pnca")
     evaluating = Evaluating(model)
     report = evaluating.report(path, evaluating.evaluation(), None, None, checksums={})
+    for row, shown in report.cases.items():  # the case is the example itself, and is left out of it
+        X = model.record_.inputs.iloc[[row]]
+        np.testing.assert_allclose(shown.case.proba, model.predict_proba(X)[0], atol=1e-9)
+        (case,) = model.explain(X)
+        expected = case.without([model.record_.ids[row]]).after[0]
+        np.testing.assert_allclose(shown.without_itself, expected)
     text = report_html(report)
     assert "learnt from this example too" in text
     assert "A separate test set says more" in text

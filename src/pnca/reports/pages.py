@@ -321,14 +321,20 @@ def _case(report: Report, row: int, shown: ShownCase) -> Part:
     found["heading"] = f"{name}: labelled {label}, most probable {named}"
     confidence = decimal(float(e.said.proba[row].max()))
     said = [
-        f"Labelled {label}; most probable is {named} with probability {confidence}: {e.said.reason[row]}."
+        f"Labelled {label}; most probable is {named}, with probability {confidence}. Decision: "
+        f"{e.said.reason[row]}."
     ]
     if e.is_out_of_fold:
-        said = [
-            f"Labelled {label}; out of fold {named} was most probable, with probability {confidence}.",
-            "What follows is of the whole model, which has learnt from this example too: it is one of those "
-            "that carry the answer.",
-        ]
+        said = [f"Labelled {label}; out of fold {named} was most probable, with probability {confidence}."]
+    if (without := shown.without_itself) is not None:
+        own, other = (
+            f"{short(e.classes[int(p.argmax())])} {decimal(float(p.max()))}"
+            for p in (shown.case.proba, without)
+        )
+        said.append(
+            "What follows is of the whole model, which has learnt from this example too: it gives "
+            f"{own}, and {other} without this example among those it compares with, all else held fixed."
+        )
     found["sentences"] = [*said, *found["sentences"]]
     if shown.photos:
         found["pictures"], found["has_photos"] = [_picture(photo) for photo in shown.photos], True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pnca.reports.values import Evaluation, IntArray
+from pnca.reports.values import Evaluation, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from pnca.calibration import Audit, Drift, LearningCurve
@@ -32,6 +32,7 @@ class ShownCase:
     """An input with its evidence."""
 
     case: Explanation
+    without_itself: FloatArray | None = None  # (c,), of a training example: the answer without it
     photos: tuple[Photo, ...] = ()
 
 

@@ -266,8 +266,8 @@ class Evaluating:
     ) -> dict[int, ShownCase]:
         """Evidence of the rows that a report shows, by row."""
         rows = shown_rows(evaluation)
+        record = getattr(self.last, "record_", None)
         if cases is None:
-            record = getattr(self.last, "record_", None)
             if record is None or record.inputs is None:
                 return {}
             model, X, places = self.last, record.inputs, rows
@@ -275,17 +275,24 @@ class Evaluating:
             assert cases.labels is not None
             model, X, places = self.model, cases.X, np.flatnonzero(cases.labels >= 0)[rows]
         with_numbers(self.last)
+        found = explain(model, _rows(X, places))
+        return {
+            row: self._shown_case(case, row, cases, place, pictures)
+            for row, place, case in zip(rows.tolist(), places.tolist(), found, strict=True)
+        }
+
+    def _shown_case(
+        self, case: Explanation, row: int, cases: Cases | None, place: int, pictures: Pictures | None
+    ) -> ShownCase:
+        """The evidence of one row, which has this place among the cases or in the training data."""
+        without, record = None, self.last.record_
+        if cases is None:
+            without = case.without([place if record.ids is None else record.ids[place]]).after[0]
         source = getattr(self.model, "source_", None)
-        has_features = isinstance(source, ImageSource) and source.has_features
-        shown = {}
-        for row, place, case in zip(
-            rows.tolist(), places.tolist(), explain(model, _rows(X, places)), strict=True
-        ):
-            case = replace(case, row=row)
-            case = _without_columns(case) if has_features else case
-            photos = () if pictures is None else pictures.of(case, None if cases is None else cases, place)
-            shown[row] = ShownCase(case=case, photos=photos)
-        return shown
+        if isinstance(source, ImageSource) and source.has_features:
+            case = _without_columns(case)
+        photos = () if pictures is None else pictures.of(case, cases, place)
+        return ShownCase(case=replace(case, row=row), photos=photos, without_itself=without)
 
     def _audit(self) -> Audit | None:
         """Findings about the training examples; names of groups, which may be patients', are not shown."""
