@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:X holds values that no training 
 
 @pytest.fixture(scope="module")
 def place(small_tables, tmp_path_factory):
-    """A folder with a small model of a table, labelled cases and foreign ones."""
+    """A folder with a small model of a table, labelled and out-of-distribution cases."""
     from pnca.tables import Roles, open_table, read_examples
 
     folder = tmp_path_factory.mktemp("evaluate")

@@ -7,7 +7,7 @@ import pytest
 import pnca
 from pnca.exceptions import InvalidInputError
 from pnca.tables import open_table
-from pnca.workflows.cases import cases_of_table, foreign_cases_of_table
+from pnca.workflows.cases import cases_of_table, ood_cases_of_table
 from pnca.workflows.evaluating import Evaluating
 
 pytestmark = pytest.mark.filterwarnings("ignore:X holds values that no training example had")
@@ -95,11 +95,11 @@ def test_report__shows_evidence_and_no_patient(model, patients, written, tmp_pat
 
     path = pnca.save(model, tmp_path / "m.pnca")
     evaluating = Evaluating(model, max_error=0.3)
-    strange = written("foreign.csv", marker=50.0)
+    strange = written("other.csv", marker=50.0)
     cases = cases_of_table(model, written(marker=patients[1]["marker"] - 1))
-    foreign = foreign_cases_of_table(model, strange)
-    found = evaluating.evaluation(cases, foreign)
-    report = evaluating.report(path, found, cases, foreign, checksums={"test.csv": "0" * 64})
+    ood = ood_cases_of_table(model, strange)
+    found = evaluating.evaluation(cases, ood)
+    report = evaluating.report(path, found, cases, ood, checksums={"test.csv": "0" * 64})
     assert set(report.cases) == set(
         [*found.confident_mistakes(3).tolist(), *found.least_familiar(3).tolist()]
     )

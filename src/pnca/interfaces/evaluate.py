@@ -117,8 +117,8 @@ def evaluate(
         with stages() as stage:
             evaluating = Evaluating(fitted, max_error=max_error, confidence=confidence, stage=stage)
             cases = None if data is None else given.labelled(data, stage)
-            foreign = None if ood is None else given.foreign(ood, stage)
-            found = evaluating.evaluation(cases, foreign)
+            others = None if ood is None else given.ood(ood, stage)
+            found = evaluating.evaluation(cases, others)
             if report is not None:
                 from pnca.reports.pages import report_html
 
@@ -126,7 +126,7 @@ def evaluate(
                     model,
                     found,
                     cases,
-                    foreign,
+                    others,
                     checksums=given.checksums,
                     pictures=given.pictures(data),
                     learning_curve=learning_curve,
@@ -191,19 +191,19 @@ class Given:
             progress=_counting(stage),
         )
 
-    def foreign(self, data: Path, stage: Callable[[str], None]) -> Cases:
+    def ood(self, data: Path, stage: Callable[[str], None]) -> Cases:
         """The cases of a table or folder, without labels."""
         from pnca.tables.files import read_table
         from pnca.tables.names import column_of
         from pnca.vision.folders import image_files, listed_files
-        from pnca.workflows.cases import foreign_cases_of_table, foreign_images
+        from pnca.workflows.cases import ood_cases_of_table, ood_images
 
         stage(f"reading {data.name}")
         table = self._table(data)
         if not self.takes_images:
             assert table is not None
             self._note(data, [data])
-            return foreign_cases_of_table(self.model, table)
+            return ood_cases_of_table(self.model, table)
         if table is None:
             files = image_files(data)
         else:
@@ -211,7 +211,7 @@ class Given:
             name = column_of(path, table.names, table.path, "--path-column")
             files = listed_files(self.folder or data.parent, read_table(data, texts=[name])[name])
         self._note(data, files.paths if table is None else [data])
-        return foreign_images(self.model, files, data.name, self.network, progress=_counting(stage))
+        return ood_images(self.model, files, data.name, self.network, progress=_counting(stage))
 
     def pictures(self, data: Path | None) -> Pictures | None:
         """Where pictures are found, for a model of features."""

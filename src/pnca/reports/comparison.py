@@ -176,7 +176,8 @@ def _of_line(line: ModelScores, comparison: Comparison) -> str:
     nll, accuracy = line.nll_difference, line.accuracy_difference
     assert nll is not None
     assert accuracy is not None
-    said = f"Relative to the default its NLL is {signed(nll)} and its accuracy {points(accuracy)} percentage points."
+    differences = f"its NLL is {signed(nll)} and its accuracy {points(accuracy)} percentage points"
+    said = f"Relative to the default {differences}."
     if nll.low > 0 or accuracy.high < 0:
         worse = ["its NLL is"] * (nll.low > 0) + ["its accuracy is"] * (accuracy.high < 0)
         return f"Logistic regression is not enough: {' and '.join(worse)} surely worse. {said}"
@@ -207,15 +208,8 @@ def points(interval: Interval | None) -> str:
 
 def comparison_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     """Scores of each model: head and rows."""
-    head = [
-        "model",
-        "accuracy",
-        "NLL",
-        "AUROC",
-        "accuracy, difference",
-        "NLL, difference",
-        "AUROC, difference",
-    ]
+    differences = ["accuracy, points", "NLL, difference", "AUROC, difference"]
+    head = ["model", "accuracy", "NLL", "AUROC", *differences]
     rows = [
         [
             model.name,

@@ -65,7 +65,7 @@ def report_html(report: Report) -> str:
         familiarity=familiarity(e, report.data, report.ood),
         unknown=None if e.unknown is None else words.unknown_sentence(e),
         drift=None if report.drift is None else report.drift.summary(),
-        foreign_auroc=_aurocs(e),
+        ood_aurocs=_aurocs(e),
         mistakes=_mistakes(report),
         unfamiliar=_unfamiliar(report),
         curve=None if report.curve is None else learning(report.curve),
@@ -232,7 +232,7 @@ def familiarity(evaluation: Evaluation, data: str, ood: str, mark: str = "famili
     evaluation : Evaluation
         What was computed.
     data, ood : str
-        What the labelled and the foreign inputs are called.
+        What the labelled and the out-of-distribution inputs are called.
     mark : str
         Begins every id.
     """
@@ -280,10 +280,10 @@ def figure(
 
 
 def _aurocs(evaluation: Evaluation) -> tuple[str, str]:
-    """How well evidence and confidence tell foreign inputs from others."""
-    if evaluation.foreign is None:
+    """How well evidence and confidence tell out-of-distribution inputs from others."""
+    if evaluation.ood is None:
         return "", ""
-    return words.number(evaluation.foreign.auroc), words.number(evaluation.foreign.auroc_of_confidence)
+    return words.number(evaluation.ood.auroc), words.number(evaluation.ood.auroc_of_confidence)
 
 
 def _mistakes(report: Report) -> Part:

@@ -47,7 +47,7 @@ class Report:
     about : dict
         What the model file holds; see :func:`pnca.workflows.about_model`.
     data, ood : str
-        Names of the files with labelled and with foreign inputs; empty where there are none.
+        Names of the files with labelled and with out-of-distribution inputs; empty where there are none.
     names : ndarray of object, shape (n,)
         What the labelled inputs are called.
     cases : dict

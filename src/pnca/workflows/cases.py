@@ -80,7 +80,7 @@ def cases_of_table(
     )
 
 
-def foreign_cases_of_table(model: Any, table: TableFile) -> Cases:  # noqa: ANN401
+def ood_cases_of_table(model: Any, table: TableFile) -> Cases:  # noqa: ANN401
     """Rows of a table that belong to no class of the model; see :func:`cases_of_table`."""
     source = source_of(model)
     check_columns(table, source)
@@ -170,13 +170,13 @@ def cases_of_images(
     kept = without_broken(images) if skip_broken else images
     labels, unknown = match_labels(require("pandas").Series(kept.y, dtype="str"), _classes(model))
     _check_known(labels, unknown, _classes(model), name)
-    found = foreign_images(model, kept.files, name, backbone, progress=progress)
+    found = ood_images(model, kept.files, name, backbone, progress=progress)
     return Cases(
         **vars(found) | {"labels": labels, "unknown": unknown, "groups": kept.groups, "notes": kept.notes}
     )
 
 
-def foreign_images(
+def ood_images(
     model: Any,  # noqa: ANN401
     files: ImageFiles,
     name: str,

@@ -80,26 +80,26 @@ class Evaluating:
         self.notes: list[str] = []
         self.drift: Any = None
 
-    def evaluation(self, cases: Cases | None = None, foreign: Cases | None = None) -> Evaluation:
+    def evaluation(self, cases: Cases | None = None, ood: Cases | None = None) -> Evaluation:
         """Compute all numbers of a report.
 
         Parameters
         ----------
         cases : Cases, optional
             Labelled ones; without them the training examples, out of fold.
-        foreign : Cases, optional
+        ood : Cases, optional
             Some that belong to no class.
 
         Returns
         -------
         Evaluation
         """
-        for found in (cases, foreign):
+        for found in (cases, ood):
             self.notes += [] if found is None else found.notes
-        said = None if foreign is None else self._said(foreign)[1]
+        said = None if ood is None else self._said(ood)[1]
         return self._out_of_fold(said) if cases is None else self._of_cases(cases, said)
 
-    def _of_cases(self, cases: Cases, foreign: Said | None) -> Evaluation:
+    def _of_cases(self, cases: Cases, ood: Said | None) -> Evaluation:
         assert cases.labels is not None
         inputs, said = self._said(cases)
         is_known = cases.labels >= 0
@@ -115,13 +115,13 @@ class Evaluating:
             cases.labels[is_known],
             groups=None if groups is None else groups[is_known],
             unknown=None if is_known.all() else (said.of(~is_known), cases.unknown or {}),
-            foreign=foreign,
+            ood=ood,
         )
 
-    def _out_of_fold(self, foreign: Said | None) -> Evaluation:
+    def _out_of_fold(self, ood: Said | None) -> Evaluation:
         held_out = self.held_out
         said = Said.by(self.decided, held_out.proba, held_out.evidence)
-        options: Any = {"groups": held_out.groups, "foreign": foreign, "is_out_of_fold": True}
+        options: Any = {"groups": held_out.groups, "ood": ood, "is_out_of_fold": True}
         return self._evaluated(said, held_out.labels, **options)
 
     def _evaluated(self, said: Said, labels: NDArray[np.int64], **options: Any) -> Evaluation:  # noqa: ANN401
@@ -194,7 +194,7 @@ class Evaluating:
         path: Path,
         evaluation: Evaluation,
         cases: Cases | None,
-        foreign: Cases | None,
+        ood: Cases | None,
         *,
         checksums: dict[str, str],
         pictures: Pictures | None = None,
@@ -208,7 +208,7 @@ class Evaluating:
             The model file.
         evaluation : Evaluation
             From :meth:`evaluation`.
-        cases, foreign : Cases, optional
+        cases, ood : Cases, optional
             Those that were evaluated.
         checksums : dict
             Of the files with them.
@@ -235,7 +235,7 @@ class Evaluating:
             evaluation=evaluation,
             about=about,
             data="" if cases is None else cases.name,
-            ood="" if foreign is None else foreign.name,
+            ood="" if ood is None else ood.name,
             names=names,
             cases=shown,
             audit=audit,
