@@ -265,7 +265,8 @@ def how(comparison: Comparison) -> str:
         f"{c.n} examples{of_groups}; {c.n_folds} folds, dealt {c.n_repeats} time{'s' * (c.n_repeats != 1)}. "
         "Differences are from the default (of accuracy in percentage points), with 95 % intervals over the "
         f"{'examples' if c.n_groups is None else 'groups'}; what other training examples would change they "
-        "do not show. Line, forest and boosting have a temperature of their own; seconds are of one fit."
+        "do not show. Logistic regression, forest and boosting have a temperature of their own; seconds "
+        "are of one fit."
     )
 
 
