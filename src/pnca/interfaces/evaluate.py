@@ -96,6 +96,7 @@ def evaluate(
     Exit status: 0 if it is evaluated, 1 if the data, the model or a setting is refused, 2 for a wrong command
     line, 130 if it was stopped. If it is not 0, nothing was written.
     """
+    from pnca.explanations.pages import check_extra
     from pnca.files import check_target, write_text
     from pnca.interfaces.saying import stages, warnings_said
     from pnca.interfaces.stopping import stoppable
@@ -103,6 +104,7 @@ def evaluate(
     with stoppable(), warnings_said():
         if report is not None:
             check_target(report, overwrite=force)
+            check_extra()
         elif learning_curve:
             raise InvalidInputError("--learning-curve is for the report: name one with --report.")
         import pnca
@@ -194,9 +196,8 @@ class Given:
     def ood(self, data: Path, stage: Callable[[str], None]) -> Cases:
         """The cases of a table or folder, without labels."""
         from pnca.tables.files import read_table
-        from pnca.tables.names import column_of
         from pnca.vision.folders import image_files, listed_files
-        from pnca.workflows.cases import ood_cases_of_table, ood_images
+        from pnca.workflows.cases import ood_cases_of_table, ood_images, path_column_of
 
         stage(f"reading {data.name}")
         table = self._table(data)
@@ -207,8 +208,7 @@ class Given:
         if table is None:
             files = image_files(data)
         else:
-            path = self.path_column or self.model.source_.path
-            name = column_of(path, table.names, table.path, "--path-column")
+            name = path_column_of(self.model, table, self.path_column)
             files = listed_files(self.folder or data.parent, read_table(data, texts=[name])[name])
         self._note(data, files.paths if table is None else [data])
         return ood_images(self.model, files, data.name, self.network, progress=_counting(stage))

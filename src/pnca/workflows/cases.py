@@ -125,7 +125,7 @@ def labelled_images(
     if table is None:
         files = image_files(data)
         return LabelledImages(files=files, y=np.array(classes_of(files), dtype=object), notes=files.notes)
-    path = column_of(path_column or source.path, table.names, table.path, "--path-column")
+    path = path_column_of(model, table, path_column)
     group = source.group if source.group in table.names else None
     roles = Roles(target=_target(target, source.target, table), group=group, path=path)
     found = read_rows(table, roles, skip_missing=skip_missing)
@@ -188,6 +188,17 @@ def ood_images(
     X = image_inputs(files.paths, image_source_of(model), backbone, progress)
     names = np.array(files.names, dtype=object)
     return Cases(name=name, X=np.asarray(X), names=names, paths=files.paths, notes=files.notes)
+
+
+def path_column_of(model: Any, table: TableFile, given: str | None = None) -> str:  # noqa: ANN401
+    """The column of a table that names image files: as given, or that of the fit."""
+    name = given or image_source_of(model).path
+    if not name:
+        raise InvalidInputError(
+            f"Say which column of {table.path} names the image files, with --path-column: there are "
+            f"{', '.join(map(repr, table.names[:20]))}."
+        )
+    return column_of(name, table.names, table.path, "--path-column")
 
 
 def _target(given: str | None, of_fit: str, table: TableFile) -> str:
