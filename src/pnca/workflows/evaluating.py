@@ -29,7 +29,7 @@ from pnca.reports.values import Evaluation, Said
 from pnca.sources import ImageSource
 from pnca.training.sampling import numbered_groups
 from pnca.workflows.about import about_model
-from pnca.workflows.answers import Answers, Asked, Settings, names_of_examples
+from pnca.workflows.answers import Answers, Asked, Settings
 from pnca.workflows.cases import Cases
 from pnca.workflows.explaining import with_numbers
 from pnca.workflows.pictures import Pictures
@@ -69,7 +69,7 @@ class Evaluating:
         """
         self.model, self.stage = model, stage
         self.answers = Answers(model, Settings(max_error=max_error, confidence=confidence, n_examples=0))
-        self.last, self.held_out = self.answers.last, self.answers.held_out
+        self.last, self.held_out = with_numbers(self.answers.last), self.answers.held_out
         self.decided = decide_held_out(
             self.held_out,
             self.last.classes_,
@@ -151,8 +151,8 @@ class Evaluating:
 
     def _leaks(self, cases: Cases, inputs: NDArray[Any]) -> Iterator[str]:
         """Cases that the model was trained on, and groups that it knows."""
-        record = getattr(self.last, "record_", None)
-        if record is None or record.inputs is None:
+        record = self.last.record_
+        if record.inputs is None:
             yield (
                 "whether some of these cases are training examples could not be looked for: the model keeps "
                 "no record of them"
@@ -257,24 +257,21 @@ class Evaluating:
         if cases is not None:
             assert cases.labels is not None
             return cases.names[cases.labels >= 0]
-        names = names_of_examples(self.last)
-        has_ids = getattr(getattr(self.last, "record_", None), "ids", None) is not None
-        return names if has_ids else np.array([f"row {name}" for name in names], dtype=object)
+        ids = self.last.record_.ids.tolist()  # numbers are rows, as pnca fit calls examples without an --id
+        return np.array([f"row {name}" if isinstance(name, int) else str(name) for name in ids], dtype=object)
 
     def _shown(
         self, evaluation: Evaluation, cases: Cases | None, pictures: Pictures | None
     ) -> dict[int, ShownCase]:
         """Evidence of the rows that a report shows, by row."""
-        rows = shown_rows(evaluation)
-        record = getattr(self.last, "record_", None)
+        rows, record = shown_rows(evaluation), self.last.record_
         if cases is None:
-            if record is None or record.inputs is None:
+            if record.inputs is None:
                 return {}
             model, X, places = self.last, record.inputs, rows
         else:
             assert cases.labels is not None
             model, X, places = self.model, cases.X, np.flatnonzero(cases.labels >= 0)[rows]
-        with_numbers(self.last)
         found = explain(model, _rows(X, places))
         return {
             row: self._shown_case(case, row, cases, place, pictures)
@@ -287,7 +284,7 @@ class Evaluating:
         """The evidence of one row, which has this place among the cases or in the training data."""
         without, record = None, self.last.record_
         if cases is None:
-            without = case.without([place if record.ids is None else record.ids[place]]).after[0]
+            without = case.without([record.ids[place]]).after[0]
         source = getattr(self.model, "source_", None)
         if isinstance(source, ImageSource) and source.has_features:
             case = _without_columns(case)
@@ -297,9 +294,7 @@ class Evaluating:
     def _audit(self) -> Audit | None:
         """Findings about the training examples; names of groups, which may be patients', are not shown."""
         source, shown = getattr(self.model, "source_", None), copy.copy(self.last)
-        record = getattr(shown, "record_", None)
-        if record is not None:
-            shown.record_ = replace(record, groups=None)
+        shown.record_ = replace(shown.record_, groups=None)
         found: Audit = shown.audit()
         if isinstance(source, ImageSource) and source.has_features:
             kept = tuple(finding for finding in found if finding.kind not in _OF_COLUMNS)
