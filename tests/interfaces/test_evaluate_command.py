@@ -47,7 +47,7 @@ def test_evaluate__through_the_console_script(place, tmp_path):
         "AUROC: ",
         "NLL ",
         "ECE",
-        "Answers: ",
+        "Answers, at most 5 % wrong",
     ):
         assert text in done.stdout
     assert "of 5 inputs 0 were answered" in done.stdout

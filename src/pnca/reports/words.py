@@ -53,7 +53,7 @@ def summary_lines(evaluation: Evaluation) -> list[str]:
         f"Balanced accuracy: {percent(e.balanced_accuracy)}. AUROC: {number(e.auroc)}.",
         f"Probabilities: NLL {e.nll:.3f} nats, against {e.nll_of_shares:.3f} of the class shares alone; "
         f"calibration error (ECE) {e.ece:.3f}.",
-        f"Answers: {answers(e)}.",
+        f"Answers, {answers(e)}.",
     ]
     if e.unknown is not None:
         lines.append(f"Unknown classes: {unknown_sentence(e)}")
