@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def about_model(path: str | Path) -> dict[str, Any]:
     last = model[-1] if hasattr(model, "steps") else model
     return {
         "file": str(path),
-        "sha256": sha256_of(path),
+        "sha256": checksum_of([path], "model file"),
         "pnca": manifest["pnca"],
         "format": manifest["format"],
         "model": manifest["model"],
@@ -48,12 +49,13 @@ def about_model(path: str | Path) -> dict[str, Any]:
     }
 
 
-def sha256_of(path: str | Path) -> str:
-    """SHA-256 of a file, as hexadecimal digits."""
+def checksum_of(paths: Sequence[str | Path], kind: str = "file") -> str:
+    """SHA-256 of the bytes of a file, or of several, one after the other."""
     checksum = hashlib.sha256()
-    with open_to_read(path, "file") as file:
-        while block := file.read(2**20):
-            checksum.update(block)
+    for path in paths:
+        with open_to_read(path, kind) as file:
+            while block := file.read(2**20):
+                checksum.update(block)
     return checksum.hexdigest()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,15 @@ class Settings:
     n_examples: int = 3  # training examples that are named with each prediction
 
 
+class Asked(NamedTuple):
+    """What a model says of inputs."""
+
+    inputs: NDArray[Any]  # (n, ...), as its last step takes them
+    proba: NDArray[np.float64]  # (n, c)
+    evidence: NDArray[np.float64]  # (n,)
+    decisions: Decisions
+
+
 class Answers:
     """Says everything of batches of inputs, and keeps a sample of them to see drift in the end."""
 
@@ -61,13 +70,12 @@ class Answers:
         self.tally = Tally(sample=_Sample(seed))
         self._names = names_of_examples(self.last)
 
-    def frame(self, X: Any, groups: NDArray[Any] | None = None) -> pd.DataFrame:  # noqa: ANN401
-        """Table of what is said of inputs X (n, ...): answer, reason, set, probabilities, examples."""
+    def ask(self, X: Any) -> Asked:  # noqa: ANN401
+        """What is said of inputs X (n, ...), as arrays."""
         last, given = last_step(self.model, X, "decide")
         inputs = check_inputs(last, last.fitted_, given)
-        fitted, device = last.fitted_, last.device
-        proba = np.exp(fitted.log_probabilities(inputs, device))
-        evidence = fitted.log_evidence(inputs, device)
+        proba = np.exp(last.fitted_.log_probabilities(inputs, last.device))
+        evidence = last.fitted_.log_evidence(inputs, last.device)
         decisions = decide(
             proba,
             evidence,
@@ -77,11 +85,17 @@ class Answers:
             confidence=self.settings.confidence,
             min_familiarity=self.min_familiarity,
         )
+        return Asked(inputs, proba, evidence, decisions)
+
+    def frame(self, X: Any, groups: NDArray[Any] | None = None) -> pd.DataFrame:  # noqa: ANN401
+        """Table of what is said of inputs X (n, ...): answer, reason, set, probabilities, examples."""
+        inputs, proba, evidence, decisions = self.ask(X)
         self.tally.add(decisions)
         self.tally.sample.add(inputs, evidence, groups)
         columns = self._columns(decisions, proba)
         if self.settings.n_examples:
-            indices, shares = fitted.neighbours(inputs, device, self.settings.n_examples)
+            fitted = self.last.fitted_
+            indices, shares = fitted.neighbours(inputs, self.last.device, self.settings.n_examples)
             columns["examples"] = [_BETWEEN.join(row) for row in self._names[indices]]
             columns["shares"] = [_BETWEEN.join(f"{share:.3f}" for share in row) for row in shares]
         return require("pandas").DataFrame(columns)

@@ -9,7 +9,7 @@ from pnca.persistence.model_file import load
 from pnca.persistence.onnx.model import export_onnx
 from pnca.persistence.onnx.running import require
 from pnca.sources import ImageSource
-from pnca.workflows.about import sha256_of
+from pnca.workflows.about import checksum_of
 
 
 def export_model(path: str | Path, graph: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def export_model(path: str | Path, graph: str | Path, *, overwrite: bool = False
     is_of_features = isinstance(source, ImageSource) and source.has_features
     return {
         "file": str(written),
-        "sha256": sha256_of(written),
+        "sha256": checksum_of([written]),
         "bytes": written.stat().st_size,
         "inputs": {value.name: _described(value) for value in described.input},
         "outputs": {value.name: _described(value) for value in described.output},
