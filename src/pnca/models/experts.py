@@ -137,10 +137,14 @@ class ForestExpert:
         of_examples, weights, labels = (
             part.to(device) for part in (self.of_examples, self.weights, self.labels)
         )
-        shares = (weights / weights.sum()).expand(len(inputs), -1).clone()
+        of_all, leaf_weights = weights / weights.sum(), self.leaf_weights.to(device)
+        shares = of_all.expand(len(inputs), -1).clone()
         for of_inputs, of_tree in zip(leaves.T, of_examples.T, strict=True):
-            in_leaf = weights / self.leaf_weights.to(device)[of_tree]
+            total = leaf_weights[of_tree]
+            in_leaf = torch.where(total > 0, weights / total, 0.0)
             shares += torch.where(of_inputs[:, None] == of_tree, in_leaf, 0.0)
+            if (is_empty := leaf_weights[of_inputs] == 0).any():  # all its examples were removed
+                shares[is_empty] += of_all
         sums = self._sums(leaves)
         ratio = tempered(sums.log(), self.temperature) - sums.log()
         return (shares / (leaves.shape[1] + 1)).log() + ratio[:, labels]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,13 +38,70 @@ class Settings:
     n_examples: int = 3  # training examples that are named with each prediction
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores:
+    """What a model says of inputs, whatever is asked of it later: all that decisions are made of.
+
+    Attributes
+    ----------
+    inputs : ndarray of shape (n, ...)
+        The inputs as the classifier takes them.
+    proba : ndarray of shape (n, c)
+        Class probabilities.
+    evidence : ndarray of shape (n,)
+        Log kernel mass.
+    rows, shares : ndarray of shape (n, k)
+        The training examples that count most in each prediction, and their shares.
+    """
+
+    inputs: NDArray[Any]
+    proba: NDArray[np.float64]
+    evidence: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    shares: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.evidence)
+
+    def of(self, rows: slice) -> Scores:
+        """Those of some inputs."""
+        return Scores(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Scores]) -> Scores:
+        """Those of several parts, one after the other."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+
+def checked_inputs(model: Any, X: Any) -> NDArray[Any]:  # noqa: ANN401
+    """Inputs X (n, ...) as the classifier at the end of a pipeline takes them, or an error."""
+    last, given = last_step(model, X, "decide")
+    found: NDArray[Any] = check_inputs(last, last.fitted_, given)
+    return found
+
+
+def scores_of(model: Any, inputs: NDArray[Any], n_examples: int = 3) -> Scores:  # noqa: ANN401
+    """Ask a model of inputs (n, ...) that :func:`checked_inputs` returned."""
+    last, _ = last_step(model, None, "decide")
+    fitted, device = last.fitted_, last.device
+    rows, shares = fitted.neighbours(inputs, device, n_examples)
+    return Scores(
+        inputs=inputs,
+        proba=np.exp(fitted.log_probabilities(inputs, device)),
+        evidence=fitted.log_evidence(inputs, device),
+        rows=rows,
+        shares=shares,
+    )
+
+
 class Answers:
     """Says everything of batches of inputs, and keeps a sample of them to see drift in the end."""
 
     def __init__(self, model: Any, settings: Settings | None = None) -> None:  # noqa: ANN401
         self.settings = settings or Settings()
         self.model = model
-        self.last, _ = last_step(model, None, "decide") if not hasattr(model, "steps") else (model[-1], None)
+        self.last, _ = last_step(model, None, "decide")
         self.held_out = held_out_of(self.last)
         classes = self.last.classes_
         self.max_error = check_max_error(self.settings.max_error, classes)
@@ -63,30 +121,34 @@ class Answers:
 
     def frame(self, X: Any, groups: NDArray[Any] | None = None) -> pd.DataFrame:  # noqa: ANN401
         """Table of what is said of inputs X (n, ...): answer, reason, set, probabilities, examples."""
-        last, given = last_step(self.model, X, "decide")
-        inputs = check_inputs(last, last.fitted_, given)
-        fitted, device = last.fitted_, last.device
-        proba = np.exp(fitted.log_probabilities(inputs, device))
-        evidence = fitted.log_evidence(inputs, device)
-        decisions = decide(
-            proba,
-            evidence,
+        return self.said(
+            scores_of(self.model, checked_inputs(self.model, X), self.settings.n_examples), groups
+        )
+
+    def decisions(self, scores: Scores) -> Decisions:
+        """Answer or abstain by these settings."""
+        return decide(
+            scores.proba,
+            scores.evidence,
             self.held_out,
-            last.classes_,
+            self.last.classes_,
             max_error=self.max_error,
             confidence=self.settings.confidence,
             min_familiarity=self.min_familiarity,
         )
+
+    def said(self, scores: Scores, groups: NDArray[Any] | None = None) -> pd.DataFrame:
+        """The same of inputs (n, ...) whose scores are known."""
+        decisions = self.decisions(scores)
         self.n += len(decisions)
         self.broken_promises = decisions.broken_promises
         for reason, count in zip(*np.unique(decisions.reason, return_counts=True), strict=True):
             self.counts[str(reason)] = self.counts.get(str(reason), 0) + int(count)
-        self._sample.add(inputs, evidence, groups)
-        columns = self._columns(decisions, proba)
+        self._sample.add(scores.inputs, scores.evidence, groups)
+        columns = self._columns(decisions, scores.proba)
         if self.settings.n_examples:
-            indices, shares = fitted.neighbours(inputs, device, self.settings.n_examples)
-            columns["examples"] = [_BETWEEN.join(row) for row in self._names[indices]]
-            columns["shares"] = [_BETWEEN.join(f"{share:.3f}" for share in row) for row in shares]
+            columns["examples"] = [_BETWEEN.join(row) for row in self._names[scores.rows]]
+            columns["shares"] = [_BETWEEN.join(f"{share:.3f}" for share in row) for row in scores.shares]
         return require("pandas").DataFrame(columns)
 
     def drift(self) -> Drift | None:

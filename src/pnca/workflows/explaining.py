@@ -70,7 +70,7 @@ def explain_row(
         if place is not None:
             one = raw.iloc[[place]].reset_index(drop=True)
             X = inputs_of(one, table, source, before + place)
-            return _numbered(explain(_with_numbers(model), as_fitted(model, X), k), before + place + 1)
+            return _numbered(explain(with_numbers(model), as_fitted(model, X), k), before + place + 1)
         before += len(raw)
     what = f"row {row}: there are {before}" if name is None else f"row whose {source.id!r} is {name!r}"
     raise InvalidInputError(f"{table.path} has no {what}.")
@@ -101,11 +101,11 @@ def explain_image(
         One case.
     """
     X = image_inputs([path], image_source_of(model), backbone)
-    return _numbered(explain(_with_numbers(model), np.asarray(X), k), 1)
+    return _numbered(explain(with_numbers(model), np.asarray(X), k), 1)
 
 
-def _with_numbers(model: Any) -> Any:  # noqa: ANN401
-    """A model without a record calls its examples by their row from 1, as predictions do."""
+def with_numbers(model: Any) -> Any:  # noqa: ANN401
+    """The model; one without a record calls its examples by their row from 1, as predictions do."""
     if not hasattr(model, "record_"):
         rows = np.arange(1, model.n_samples_fit_ + 1)
         labels = model.classes_[model.support_labels_]

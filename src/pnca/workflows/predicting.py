@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Rows that are predicted and written at once.
 _ROWS = 4096
+#: How the warning of a model begins that meets values which were never seen in training.
+NEW_VALUES = "X holds values that no"
 #: Values of a column that were never seen in training, of which so many are kept to be shown.
 _SHOWN_VALUES = 100
 
@@ -101,33 +103,74 @@ def predict_table(
     -------
     PredictedFile
     """
-    source = source_of(model)
-    check_columns(table, source)
-    name_of_id = _id_column(table, source, id)
-    group = source.group if source.group in table.names else None
-    answers, seen = Answers(model, settings), _Seen(_known_values(model, source))
-    numbers = [name for name, sort in source.sorts.items() if sort == NUMBER]
+    inputs, answers = TableInputs(model, table, id), Answers(model, settings)
     with write_table(path, overwrite=overwrite) as writer, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X holds values that no")  # said once, in the end
-        row = 0
-        for raw in table.frames(numbers):
-            for start in range(0, len(raw), _ROWS):
-                part = raw.iloc[start : start + _ROWS].reset_index(drop=True)
-                X = inputs_of(part, table, source, row)
-                seen.count(X)
-                groups = None if group is None else as_text(part[group]).fillna("").to_numpy(dtype=object)
-                said = answers.frame(as_fitted(model, X), groups)
-                said.insert(0, *_ids(part, name_of_id, row, said))
-                writer.write(said)
-                row += len(part)
-                if advance is not None:
-                    advance(len(part))
-        if not row:
-            raise InvalidInputError(f"{table.path} has a header and no rows.")
-    notes = [*table.notes, *_unused(table, source, name_of_id), *seen.notes(), *answers.broken_promises]
+        warnings.filterwarnings("ignore", NEW_VALUES)  # said once, in the end
+        for part in inputs.parts():
+            said = named(answers.frame(part.X, part.groups), inputs.name, part.names)
+            writer.write(said)
+            if advance is not None:
+                advance(len(said))
+    notes = [*inputs.notes(), *answers.broken_promises]
     return PredictedFile(
         path=Path(path), n=answers.n, counts=answers.counts, drift=answers.drift(), notes=tuple(notes)
     )
+
+
+def named(said: pd.DataFrame, name: str, names: Any) -> pd.DataFrame:  # noqa: ANN401
+    """What is said of inputs, after a column of their names (n,)."""
+    said.insert(0, name if name not in said.columns else "id", names)
+    return said
+
+
+@dataclass(frozen=True, eq=False)
+class TablePart:
+    """Some rows of a table."""
+
+    X: Any  # (n, ...), as the model takes them
+    names: Any  # (n,), of the rows
+    groups: NDArray[Any] | None  # (n,), if the table has the column of the fit
+
+
+class TableInputs:
+    """The rows of a table as a model takes them, some at a time, and what a user should know of them."""
+
+    def __init__(self, model: Any, table: TableFile, id: str | None = None) -> None:  # noqa: ANN401
+        self.model, self.table, self.source = model, table, source_of(model)
+        check_columns(table, self.source)
+        self._id = _id_column(table, self.source, id)
+        self._group = self.source.group if self.source.group in table.names else None
+        self._seen = _Seen(_known_values(model, self.source))
+
+    @property
+    def name(self) -> str:
+        """What the names of the rows are called."""
+        return "row" if self._id is None else self._id
+
+    def parts(self) -> Iterator[TablePart]:
+        """The rows; an error if there are none."""
+        numbers = [name for name, sort in self.source.sorts.items() if sort == NUMBER]
+        row = 0
+        for raw in self.table.frames(numbers):
+            for start in range(0, len(raw), _ROWS):
+                yield self._part(raw.iloc[start : start + _ROWS].reset_index(drop=True), row)
+                row += len(raw.iloc[start : start + _ROWS])
+        if not row:
+            raise InvalidInputError(f"{self.table.path} has a header and no rows.")
+
+    def notes(self) -> list[str]:
+        """What was not used, and which values were never seen in training, in the parts so far."""
+        return [*self.table.notes, *_unused(self.table, self.source, self._id), *self._seen.notes()]
+
+    def _part(self, some: pd.DataFrame, row: int) -> TablePart:
+        X = inputs_of(some, self.table, self.source, row)
+        self._seen.count(X)
+        group = self._group
+        groups = None if group is None else as_text(some[group]).fillna("").to_numpy(dtype=object)
+        names = (
+            np.arange(row + 1, row + len(some) + 1) if self._id is None else tidied(as_text(some[self._id]))
+        )
+        return TablePart(as_fitted(self.model, X), names, groups)
 
 
 def source_of(model: Any) -> TableSource:  # noqa: ANN401
@@ -184,16 +227,6 @@ def inputs_of(part: pd.DataFrame, table: TableFile, source: TableSource, row: in
 def as_fitted(model: Any, X: pd.DataFrame) -> Any:  # noqa: ANN401
     """The table as the model takes it: a model of arrays knows no names."""
     return X if hasattr(model, "feature_names_in_") else X.to_numpy()
-
-
-def _ids(
-    part: pd.DataFrame, name: str | None, row: int, said: pd.DataFrame
-) -> tuple[str, NDArray[Any] | pd.Series[Any]]:
-    """Name and values of the first column of the predictions."""
-    if name is None:
-        return "row", np.arange(row + 1, row + len(part) + 1)
-    values = tidied(as_text(part[name]))
-    return (name if name not in said.columns else "id"), values
 
 
 def _known_values(model: Any, source: TableSource) -> dict[str, set[str]]:  # noqa: ANN401
