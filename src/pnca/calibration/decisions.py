@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -243,8 +243,46 @@ def decide(
         held_out = held_out._replace(proba=of_held_out)
         weights = _example_weights(held_out, priors)
     thresholds = _thresholds(held_out, classes, max_error, confidence, min_familiarity, weights)
-    best, confidences = proba.argmax(axis=1), proba.max(axis=1)
     familiarity = conformal_p_values(held_out.evidence, evidence, held_out.groups)
+    decided = _decided(proba, familiarity, held_out, classes, thresholds, confidence, min_familiarity)
+    return replace(decided, beats_shares=beats_shares, drift=drift, index=index)
+
+
+def decide_held_out(
+    held_out: HeldOut,
+    classes: NDArray[Any],
+    *,
+    max_error: float | Mapping[Any, float],
+    confidence: float,
+    min_familiarity: float,
+) -> Decisions:
+    """Decide the held-out examples themselves, by the thresholds that :func:`decide` certifies with them.
+
+    Parameters
+    ----------
+    held_out, classes, max_error, confidence, min_familiarity
+        As for :func:`decide`. An example is compared with those of other groups, or with all others.
+
+    Returns
+    -------
+    Decisions
+    """
+    thresholds = _thresholds(held_out, classes, max_error, confidence, min_familiarity, None)
+    familiarity = held_out_p_values(held_out.evidence, held_out.groups)
+    return _decided(held_out.proba, familiarity, held_out, classes, thresholds, confidence, min_familiarity)
+
+
+def _decided(
+    proba: FloatArray,
+    familiarity: FloatArray,
+    held_out: HeldOut,
+    classes: NDArray[Any],
+    thresholds: Mapping[Any, Threshold],
+    confidence: float,
+    min_familiarity: float,
+) -> Decisions:
+    """Answers and reasons by thresholds that are known."""
+    best, confidences = proba.argmax(axis=1), proba.max(axis=1)
     values = [thresholds[label if label in thresholds else None].value for label in classes.tolist()]
     of_inputs = np.array([np.nan if v is None else v for v in values])[best]
     reason = np.where(confidences >= of_inputs, ANSWERED, AMBIGUOUS)
@@ -262,10 +300,8 @@ def decide(
         confidence,
         min_familiarity,
         has_groups=held_out.groups is not None,
-        beats_shares=beats_shares,
+        beats_shares=held_out.beats_shares,
         lone_classes=tuple(classes[np.bincount(held_out.labels, minlength=len(classes)) == 1].tolist()),
-        drift=drift,
-        index=index,
     )
 
 

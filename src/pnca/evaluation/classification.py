@@ -4,11 +4,19 @@ In every function ``labels`` holds column numbers into ``probabilities``: label 
 column is the true class. The predicted class is the column of largest probability, the leftmost one on a tie.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score, log_loss, recall_score
 
-from pnca.evaluation._validation import check_count, check_labels_and_probabilities
+from pnca.evaluation._validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_count,
+    check_labels_and_probabilities,
+)
 
 
 def accuracy(labels: ArrayLike, probabilities: ArrayLike) -> float:
@@ -127,12 +135,103 @@ def expected_calibration_error(labels: ArrayLike, probabilities: ArrayLike, n_bi
     >>> round(expected_calibration_error([0, 1], [[0.9, 0.1], [0.9, 0.1]]), 4)
     0.4
     """
+    binned = confidence_bins(labels, probabilities, n_bins)
+    # The bin sizes cancel: |B| / n * |mean(correct) - mean(confidence)| = |sum(correct - confidence)| / n.
+    gaps = np.bincount(binned.bins, weights=binned.correct - binned.confidence)
+    return float(np.abs(gaps).sum() / len(binned.bins))
+
+
+class ConfidenceBins(NamedTuple):
+    """Predictions in bins of equal width by their confidence."""
+
+    bins: IntArray  # (n,), the bin of each prediction
+    confidence: FloatArray  # (n,)
+    correct: BoolArray  # (n,)
+    edges: FloatArray  # (n_bins + 1,)
+
+
+def confidence_bins(labels: ArrayLike, probabilities: ArrayLike, n_bins: int = 15) -> ConfidenceBins:
+    r"""Sort predictions into the bins of :func:`expected_calibration_error`.
+
+    Parameters
+    ----------
+    labels, probabilities : array-like of shape (n,) and (n, c)
+        Columns :math:`y_i` of the true classes, and class probabilities :math:`p_{ik}`.
+    n_bins : int, default=15
+        Number of bins.
+
+    Examples
+    --------
+    >>> confidence_bins([0, 1], [[0.9, 0.1], [0.6, 0.4]], n_bins=4).bins
+    array([3, 2])
+    """
     true, proba = check_labels_and_probabilities(labels, probabilities)
     n_bins = check_count("n_bins", n_bins)
     confidence = proba.max(axis=1)  # (n,)
     # Dividing, unlike linspace's multiplying by a rounded step, puts b / n_bins exactly on its own edge.
-    inner_edges = np.arange(1, n_bins) / n_bins
-    bins = np.searchsorted(inner_edges, confidence, side="left")  # (n,)
-    # The bin sizes cancel: |B| / n * |mean(correct) - mean(confidence)| = |sum(correct - confidence)| / n.
-    gaps = np.bincount(bins, weights=(proba.argmax(axis=1) == true) - confidence)
-    return float(np.abs(gaps).sum() / len(true))
+    edges = np.arange(n_bins + 1) / n_bins
+    bins = np.searchsorted(edges[1:-1], confidence, side="left")  # (n,)
+    return ConfidenceBins(bins, confidence, proba.argmax(axis=1) == true, edges)
+
+
+def auroc(labels: ArrayLike, probabilities: ArrayLike) -> float:
+    r"""Area under the ROC curve of each class against the others, averaged over the classes.
+
+    Only classes count that some labels hold and some do not; with two classes both have the same area. NaN
+    where all labels are of one class. Between 0 and 1; larger is better.
+
+    Parameters
+    ----------
+    labels, probabilities : array-like of shape (n,) and (n, c)
+        Columns :math:`y_i` of the true classes, and class probabilities :math:`p_{ik}`.
+
+    Examples
+    --------
+    >>> auroc([0, 0, 1, 1], [[0.9, 0.1], [0.4, 0.6], [0.5, 0.5], [0.2, 0.8]])
+    0.75
+    """
+    return float(auroc_contributions(labels, probabilities).mean())
+
+
+def auroc_contributions(labels: ArrayLike, probabilities: ArrayLike) -> FloatArray:
+    r"""What each example contributes to :func:`auroc`, to first order: (n,), with the AUROC as their mean.
+
+    .. math:: A + \frac{n}{n_+} (V_i - A) \text{ for an example of the class}, \qquad
+              A + \frac{n}{n_-} (V_i - A) \text{ for another}
+
+    with the area :math:`A` and the placement :math:`V_i`: the share of the other side's examples that are
+    ranked rightly relative to this one, ties half (DeLong, DeLong and Clarke-Pearson, 1988). The variance of
+    their mean is that of the area, also of differences between two models, and with groups (Obuchowski,
+    1997).
+
+    Parameters
+    ----------
+    labels, probabilities : array-like of shape (n,) and (n, c)
+        Columns :math:`y_i` of the true classes, and class probabilities :math:`p_{ik}`.
+
+    Examples
+    --------
+    >>> auroc_contributions([0, 1], [[0.9, 0.1], [0.2, 0.8]])
+    array([1., 1.])
+    """
+    true, proba = check_labels_and_probabilities(labels, probabilities)
+    counts = np.bincount(true, minlength=proba.shape[1])
+    found = [
+        _contributions(true == c, proba[:, c]) for c in np.flatnonzero((counts > 0) & (counts < len(true)))
+    ]
+    return np.mean(found, axis=0) if found else np.full(len(true), np.nan)
+
+
+def _contributions(is_own: BoolArray, scores: FloatArray) -> FloatArray:
+    own, others = np.sort(scores[is_own]), np.sort(scores[~is_own])
+    # The scores of the own class shall be above: count those below its members, and above the others.
+    placements = np.where(is_own, _share_below(others, scores), 1 - _share_below(own, scores))
+    area = placements[is_own].mean()
+    of_side = np.where(is_own, len(own), len(others))
+    contributions: FloatArray = area + len(scores) / of_side * (placements - area)
+    return contributions
+
+
+def _share_below(among: FloatArray, scores: FloatArray) -> FloatArray:
+    left, right = (np.searchsorted(among, scores, side=side) for side in ("left", "right"))
+    return (left + right) / (2 * len(among))

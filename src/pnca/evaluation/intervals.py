@@ -1,4 +1,4 @@
-"""Intervals for a share of right answers."""
+"""Intervals for a share of right answers, and for a mean."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from pnca.calibration.arguments import check_share
-from pnca.evaluation._validation import check_correct
+from pnca.evaluation._validation import check_correct, check_differences
 from pnca.training.sampling import numbered_groups
 
 
@@ -48,6 +48,42 @@ def share_interval(
     half = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     low, high = (middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n)
     return share, max(0.0, low), min(1.0, high)
+
+
+def mean_interval(
+    values: ArrayLike, groups: ArrayLike | None = None, level: float = 0.95
+) -> tuple[float, float, float]:
+    r"""Mean of values, and the ends of its t interval.
+
+    .. math:: \bar v \pm t_{G - 1} \sqrt{\frac{G}{G - 1} \, \frac{1}{n^2}
+              \sum_g \Big( \sum_{i \in g} (v_i - \bar v) \Big)^2}
+
+    with G groups, or without them G = n. The ends are NaN where there is only one.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        Such as differences between two models, by example.
+    groups : array-like of shape (n,), optional
+        Equal for values that are not independent.
+    level : float, default=0.95
+        Confidence level, in (0, 1).
+
+    Examples
+    --------
+    >>> [round(end, 2) for end in mean_interval([1.0, 2.0, 3.0])]
+    [2.0, -0.48, 4.48]
+    """
+    found, level = check_differences("values", values), check_share("level", level)
+    mean, n = float(found.mean()), len(found)
+    numbers = np.arange(n) if groups is None else numbered_groups(groups, n)
+    sums = np.bincount(numbers, weights=found - mean)
+    n_groups = len(sums)
+    if n_groups < 2:
+        return mean, math.nan, math.nan
+    error = math.sqrt(n_groups / (n_groups - 1) * float((sums**2).sum())) / n
+    half = float(stats.t.ppf((1 + level) / 2, n_groups - 1)) * error
+    return mean, mean - half, mean + half
 
 
 def _independent(deviations: NDArray[np.float64], groups: NDArray[np.int64], share: float) -> float:

@@ -62,6 +62,23 @@ def augrc(correct: ArrayLike, confidence: ArrayLike) -> float:
     return float(errors.mean() / len(errors))
 
 
+def risk_coverage(correct: ArrayLike, confidence: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    r"""Coverages :math:`k / n` and the selective risk at each, :math:`e_k / k`: both (n,).
+
+    Parameters
+    ----------
+    correct, confidence : array-like of shape (n,)
+        Whether each prediction was right, and how sure it was.
+
+    Examples
+    --------
+    >>> risk_coverage([True, False], [0.9, 0.6])
+    (array([0.5, 1. ]), array([0. , 0.5]))
+    """
+    risks = _selective_risks(correct, confidence)
+    return np.arange(1, len(risks) + 1) / len(risks), risks
+
+
 def risk_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: float = 0.8) -> float:
     r"""Error rate among the most confident share of the predictions.
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import re
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pnca.exceptions import MissingExtraError
 from pnca.explanations.case import LINE, NAMED, NOBODY, OTHERS
+from pnca.explanations.drawing import Colours, as_shown, plain, style
 from pnca.explanations.text import (
     columns_table,
     decimal,
@@ -34,34 +28,8 @@ if TYPE_CHECKING:
 
 #: Classes that are drawn, the most probable ones.
 MOST_CLASSES = 12
-#: Pixels of a picture in a page, on its longer side.
-MOST_PIXELS = 400
-
-
-@dataclass(frozen=True)
-class Colours:
-    """Colours of a figure: of ink, of lines, and of the parts of a probability."""
-
-    ink: str = "#1d2329"
-    muted: str = "#6b747d"
-    line: str = "#c9cfd6"
-    mark: str = "#c2410c"
-    named: str = "#1d4e89"
-    others: str = "#7fa8d1"
-    expert: str = "#d97706"
-    nobody: str = "#b4bac1"
-
-    def of_part(self, name: str) -> str:
-        """The colour of a part by its name."""
-        return {NAMED: self.named, OTHERS: self.others, LINE: self.expert, NOBODY: self.nobody}[name]
-
-
-#: Colours that stand for the variables of a page's style, which differ in the dark.
-VARIABLES = {
-    "ink": "#010203", "muted": "#010204", "line": "#010205", "mark": "#010206",
-    "named": "#010207", "others": "#010208", "expert": "#010209", "nobody": "#01020a",
-}  # fmt: skip
-_AS_VARIABLES = Colours(**VARIABLES)
+#: The colour of each part of a probability.
+_OF_PARTS = {NAMED: "named", OTHERS: "others", LINE: "expert", NOBODY: "nobody"}
 
 
 def draw_classes(axes: Axes, case: Explanation, colours: Colours) -> None:
@@ -69,7 +37,9 @@ def draw_classes(axes: Axes, case: Explanation, colours: Colours) -> None:
     order = np.argsort(-case.proba, kind="stable")[:MOST_CLASSES]
     left = np.zeros(len(order))
     for name, part in case.parts.items():
-        axes.barh(range(len(order)), part[order], left=left, color=colours.of_part(name), label=name)
+        axes.barh(
+            range(len(order)), part[order], left=left, color=getattr(colours, _OF_PARTS[name]), label=name
+        )
         left += part[order]
     labels = case.classes.tolist()
     axes.set_yticks(range(len(order)), [short(labels[c]) for c in order])
@@ -87,7 +57,7 @@ def draw_classes(axes: Axes, case: Explanation, colours: Colours) -> None:
         fontsize="small",
         labelcolor=colours.ink,
     )
-    _plain(axes, colours)
+    plain(axes, colours)
 
 
 def draw_familiarity(axes: Axes, case: Explanation, colours: Colours) -> None:
@@ -110,7 +80,7 @@ def draw_familiarity(axes: Axes, case: Explanation, colours: Colours) -> None:
     axes.set_xlim(low - 1.4 * margin, high + 1.4 * margin)
     axes.set_yticks([])
     axes.set_xlabel("evidence of the training examples, out of fold")
-    _plain(axes, colours)
+    plain(axes, colours)
     axes.spines["left"].set_visible(False)
 
 
@@ -139,7 +109,7 @@ MAPS = {
 def draw_page(case: Explanation, colours: Colours | None = None) -> Figure:
     """One case on a page: classes, familiarity, examples, and what is unusual."""
     colours = colours or Colours()
-    with _style():
+    with style():
         from matplotlib import pyplot as plt
 
         height = 4.5 if case.is_picture else 2.9
@@ -162,82 +132,10 @@ def draw_page(case: Explanation, colours: Colours | None = None) -> Figure:
     return figure
 
 
-def as_svg(draw: Callable[[Axes, Any, Colours], None], case: Explanation, size: tuple[float, float]) -> str:
-    """A figure as SVG for a page: text stays text, and colours are the variables of the page's style."""
-    from_matplotlib = io.StringIO()
-    with _style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure.subplots(), case, _AS_VARIABLES)
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(from_matplotlib, format="svg", transparent=True, metadata=nothing)
-    text = from_matplotlib.getvalue()
-    text = text[text.index("<svg") :]
-    for name, colour in VARIABLES.items():
-        text = text.replace(colour, f"var(--{name})")
-    # Names in a page are unique, whatever is drawn twice.
-    mark = f"case{case.row}-{draw.__name__}-"
-    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{mark}", text)
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text)
-    return re.sub(r'(<svg[^>]*?) height="[^"]*"', r'\1 aria-hidden="true" focusable="false"', text, count=1)
-
-
-def as_png(picture: NDArray[Any], *, cmap: str = "gray") -> bytes:
-    """A picture of values from zero to one as PNG, a pixel each; of a large one every second, or fewer."""
-    _matplotlib()
-    step = -(-max(picture.shape[:2]) // MOST_PIXELS)
-    picture = picture[::step, ::step]
-    from matplotlib.image import imsave
-
-    target = io.BytesIO()
-    imsave(target, picture, cmap=cmap, vmin=0, vmax=1, format="png")
-    return target.getvalue()
-
-
-def as_shown(picture: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.float64]:
-    """A picture (h, w) or (h, w, channels) between zero and one; transparency is left out."""
-    low, high = limits
-    scaled = (np.asarray(picture, dtype=np.float64) - low) / ((high - low) or 1.0)
-    shown: NDArray[np.float64] = scaled.clip(0, 1)
-    return shown[:, :, :3] if shown.ndim == 3 else shown
-
-
 def limits_of(case: Explanation) -> tuple[float, float]:
     """Least and largest value of a picture and those of its examples."""
     pictures = [case.given, *(example.given for example in case.examples if example.given is not None)]
     return float(min(np.min(p) for p in pictures)), float(max(np.max(p) for p in pictures))
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    """Plain text whatever it holds; fonts may lack a letter."""
-    matplotlib = _matplotlib()
-    settings = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "pnca",
-        "text.parse_math": False,
-        "font.size": 9,
-        "font.family": ["DejaVu Sans"],
-    }
-    with matplotlib.rc_context(settings), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")
-        yield
-
-
-def _matplotlib() -> Any:  # noqa: ANN401
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "plots") from error
-    return matplotlib
-
-
-def _plain(axes: Axes, colours: Colours) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(colours.line)
-    axes.tick_params(color=colours.line, labelcolor=colours.ink)
-    axes.xaxis.label.set_color(colours.muted)
 
 
 def _draw_text(axes: Axes, text: str, colours: Colours, *, is_table: bool = False) -> None:

@@ -11,15 +11,8 @@ import numpy as np
 
 from pnca import __version__
 from pnca.exceptions import MissingExtraError
-from pnca.explanations.figures import (
-    MAPS,
-    as_png,
-    as_shown,
-    as_svg,
-    draw_classes,
-    draw_familiarity,
-    limits_of,
-)
+from pnca.explanations.drawing import as_png, as_shown, as_svg
+from pnca.explanations.figures import MAPS, draw_classes, draw_familiarity, limits_of
 from pnca.explanations.text import (
     MOST_COLUMNS,
     columns_table,
@@ -52,21 +45,26 @@ def page_of(cases: Explanations) -> str:
     return rendered("cases.html", title=title, cases=[parts_of(case) for case in cases], version=__version__)
 
 
-def rendered(template: str, **values: Any) -> str:  # noqa: ANN401
-    """A template with these values, of which everything is escaped that is not marked as HTML."""
-    return _environment().get_template(template).render(**values)
+def rendered(template: str, *folders: Path, **values: Any) -> str:  # noqa: ANN401
+    """A template with these values, of which everything is escaped that is not marked as HTML.
+
+    Templates are looked for in ``folders``, and then here.
+    """
+    return _environment(*folders).get_template(template).render(**values)
 
 
 def parts_of(case: Explanation) -> dict[str, Any]:
     """What the template ``case.html`` shows of a case."""
     from markupsafe import Markup
 
-    height = 1.1 + 0.3 * min(len(case.classes), 12)
-    figures = {"classes": Markup(as_svg(draw_classes, case, (_WIDTH, height)))}
+    anchor, height = f"case-{case.row}", 1.1 + 0.3 * min(len(case.classes), 12)
+    classes = as_svg(draw_classes, case, (_WIDTH, height), mark=f"{anchor}-classes")
+    figures = {"classes": Markup(classes)}
     if case.usual is not None:
-        figures["familiarity"] = Markup(as_svg(draw_familiarity, case, (_WIDTH, 1.9)))
+        familiarity = as_svg(draw_familiarity, case, (_WIDTH, 1.9), mark=f"{anchor}-familiarity")
+        figures["familiarity"] = Markup(familiarity)
     return {
-        "anchor": f"case-{case.row}",
+        "anchor": anchor,
         "heading": heading(case),
         "sentences": sentences(case),
         "figures": figures,
@@ -102,12 +100,12 @@ def _map(name: str, found: Any) -> dict[str, str]:  # noqa: ANN401
     return {"source": data_uri(picture), "caption": caption}
 
 
-def _environment() -> Environment:
+def _environment(*folders: Path) -> Environment:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError as error:
         raise MissingExtraError("jinja2", "report") from error
-    loader = FileSystemLoader(TEMPLATES)
+    loader = FileSystemLoader([*folders, TEMPLATES])
     return Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
