@@ -145,7 +145,7 @@ class Answers:
         for reason, count in zip(*np.unique(decisions.reason, return_counts=True), strict=True):
             self.counts[str(reason)] = self.counts.get(str(reason), 0) + int(count)
         self._sample.add(scores.inputs, scores.evidence, groups)
-        columns = self._columns(decisions, scores.proba)
+        columns = self._columns(decisions, scores)
         if self.settings.n_examples:
             columns["examples"] = [_BETWEEN.join(row) for row in self._names[scores.rows]]
             columns["shares"] = [_BETWEEN.join(f"{share:.3f}" for share in row) for row in scores.shares]
@@ -160,11 +160,15 @@ class Answers:
         groups = None if sample.groups is None else numbered_groups(sample.groups, len(sample.groups))
         return batch_drift(held_out.evidence, sample.evidence, compared, held_out.groups, groups)
 
-    def _columns(self, decisions: Decisions, proba: NDArray[np.float64]) -> dict[str, Any]:
+    def sets(self, scores: Scores) -> NDArray[np.bool_]:
+        """The classes (n, c) that cannot be ruled out."""
+        return held_out_sets(scores.proba, self.held_out, self.settings.coverage)
+
+    def _columns(self, decisions: Decisions, scores: Scores) -> dict[str, Any]:
         pandas, classes = require("pandas"), self.last.classes_
         shown = [str(label) for label in classes.tolist()]
         quoted = np.array([json.dumps(text) if ";" in text else text for text in shown], dtype=object)
-        sets = held_out_sets(proba, self.held_out, self.settings.coverage)
+        sets, proba = self.sets(scores), scores.proba
         return {
             "label": pandas.Series(decisions.label, dtype=_type_of_labels(classes)),
             "reason": pandas.Series(decisions.reason, dtype="str"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pnca.calibration.decisions import Decisions
 from pnca.exceptions import InvalidInputError
 from pnca.explanations.case import Explanation, WhatIf
-from pnca.pipelines import explain, last_step
+from pnca.pipelines import explain
 from pnca.sources import ImageSource
 from pnca.tables.extras import require
 from pnca.tables.names import check_names
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from pnca.tables import TableFile
 
 #: What a model takes: rows of a table, image files, or rows of numbers without names.
-TABLE, IMAGES, NUMBERS = "table", "images", "numbers"
+Kind = Literal["table", "images", "numbers"]
+TABLE: Final = "table"
+IMAGES: Final = "images"
+NUMBERS: Final = "numbers"
 #: Columns of the predictions by which they can be put in order, beside the first.
 SORTED_BY = ("name", "label", "reason", "confidence", "familiarity")
 
@@ -85,6 +88,8 @@ class Answered:
         A row for each input, as ``pnca predict`` writes it.
     decisions : Decisions
         The same decisions.
+    sets : ndarray of bool, shape (n, c)
+        The classes that cannot be ruled out.
     counts : dict
         How many inputs have each reason.
     notes : tuple of str
@@ -93,20 +98,19 @@ class Answered:
 
     frame: pd.DataFrame
     decisions: Decisions
+    sets: NDArray[np.bool_]
     counts: Mapping[str, int]
     notes: tuple[str, ...]
 
 
-def kind_of(model: Any) -> str:  # noqa: ANN401
+def kind_of(model: Any) -> Kind:  # noqa: ANN401
     """What a model takes: ``"table"``, ``"images"`` or ``"numbers"``; an error if that cannot be said."""
     source = getattr(model, "source_", None)
     if isinstance(source, ImageSource):
         return IMAGES
-    if source is not None or (hasattr(model, "columns_") and hasattr(model, "feature_names_in_")):
+    if source is not None or hasattr(model, "columns_"):
         return TABLE
-    last, _ = last_step(model, None, "decide")
-    n_features = getattr(model, "n_features_in_", None)
-    if hasattr(model, "feature_names_in_") or n_features is None or len(last.input_shape_) != 1:
+    if hasattr(model, "feature_names_in_") or not hasattr(model, "n_features_in_"):
         raise InvalidInputError(
             "It is not known what an input of this model is: it was fitted on arrays of images, or is a "
             "pipeline of a table. Fit it with pnca fit, on files."
@@ -118,7 +122,8 @@ def kind_of(model: Any) -> str:  # noqa: ANN401
 class RowsTable:
     """A table of values that came as such and not as a file."""
 
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any] | Sequence[Any]]
+    columns: Sequence[str] = ()  # in which order rows are that are no mappings
     path: Path = Path("rows")
     notes: tuple[str, ...] = ()
     has_commas: bool = False
@@ -126,13 +131,25 @@ class RowsTable:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns."""
-        return check_names(list(dict.fromkeys(name for row in self.rows for name in row)), self.path)
+        return check_names(list(dict.fromkeys(name for row in self._named() for name in row)), self.path)
 
     def frames(self, numbers: Collection[str] = ()) -> Iterator[pd.DataFrame]:
         """One table with all rows."""
         names = self.names
-        cells = [[row.get(name) for name in names] for row in self.rows]
+        cells = [[row.get(name) for name in names] for row in self._named()]
         yield require("pandas").DataFrame(cells, columns=list(names), dtype=object)
+
+    def _named(self) -> Iterator[Mapping[str, Any]]:
+        for number, row in enumerate(self.rows, start=1):
+            if isinstance(row, Mapping):
+                yield row
+            elif len(row) == len(self.columns):
+                yield dict(zip(self.columns, row, strict=True))
+            else:
+                raise InvalidInputError(
+                    f"Row {number} has {len(row)} values, but the model has {len(self.columns)} columns: "
+                    f"{', '.join(map(repr, self.columns[:5]))}{' and others' * (len(self.columns) > 5)}."
+                )
 
 
 def table_parts(model: Any, table: TableFile, most: int) -> tuple[TableInputs, list[TablePart]]:  # noqa: ANN401
@@ -203,7 +220,11 @@ def answered(model: Any, batch: Batch, settings: Settings) -> Answered:  # noqa:
     drifted = drift_note(answers.drift(), len(batch))
     notes = (*batch.notes, *answers.broken_promises, *([drifted] if drifted else []))
     return Answered(
-        frame=frame, decisions=answers.decisions(batch.scores), counts=answers.counts, notes=notes
+        frame=frame,
+        decisions=answers.decisions(batch.scores),
+        sets=answers.sets(batch.scores),
+        counts=answers.counts,
+        notes=notes,
     )
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from pnca.calibration.arguments import check_max_error, check_min_familiarity
-from pnca.calibration.conformal import held_out_p_values
-from pnca.calibration.decisions import REASONS, Decisions, decide
+from pnca.calibration.decisions import REASONS, Decisions, decide_held_out
 from pnca.estimators.decisions import held_out_of
 from pnca.exceptions import InvalidInputError
 from pnca.explanations.case import Explanation
@@ -56,16 +55,13 @@ def decisions_out_of_fold(model: Any, settings: Settings) -> Decisions:  # noqa:
     """
     last, _ = last_step(model, None, "decide")
     held_out = held_out_of(last)
-    found = decide(
-        held_out.proba,
-        held_out.evidence,
+    return decide_held_out(
         held_out,
         last.classes_,
         max_error=check_max_error(settings.max_error, last.classes_),
         confidence=settings.confidence,
         min_familiarity=check_min_familiarity(None, held_out.n_units),
     )
-    return replace(found, familiarity=held_out_p_values(held_out.evidence, held_out.groups))
 
 
 def samples_of(model: Any, settings: Settings) -> dict[str, int]:  # noqa: ANN401

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pnca.calibration.decisions import AMBIGUOUS, ANSWERED, UNFAMILIAR, Decisions
 from pnca.explanations.text import decimal, short
+
+Reason = Literal["answered", "ambiguous", "unfamiliar", "cannot promise"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,7 @@ class Verdict:
         What it rests on, in one or two sentences.
     """
 
-    reason: str
+    reason: Reason
     title: str
     details: str
 
@@ -75,4 +77,4 @@ def verdict_of(
     else:
         title = f"Not answered: cannot promise that at most {allowed} of the answers are wrong"
         details = f"{likely}. {'. '.join(decisions.broken_promises)}."
-    return Verdict(reason=reason, title=title, details=details)
+    return Verdict(reason=cast("Reason", reason), title=title, details=details)
