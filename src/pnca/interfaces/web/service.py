@@ -39,7 +39,7 @@ from pnca.workflows.batches import (
 )
 from pnca.workflows.explaining import with_numbers
 from pnca.workflows.images import image_source_of
-from pnca.workflows.pictures import Picture, picture_of
+from pnca.workflows.image_content import Picture, picture_of
 from pnca.workflows.predicting import source_of
 from pnca.workflows.samples import Sample, sample_of, samples_of
 

@@ -16,7 +16,7 @@ from pnca.interfaces.web.pages import page, parts_of_batch, parts_of_input, quer
 from pnca.interfaces.web.service import Service
 from pnca.interfaces.web.uploads import files_of
 from pnca.workflows.batches import IMAGES, SORTED_BY, TABLE, Answered, Batch, arranged
-from pnca.workflows.pictures import training_picture
+from pnca.workflows.image_content import training_picture
 from pnca.workflows.samples import decisions_out_of_fold
 from pnca.workflows.verdicts import Reason, verdict_of
 
