@@ -33,6 +33,7 @@ LEVELS = {
         "vision": 8,
         "evaluation": 8,
         "persistence": 9,
+        "reports": 9,
         "workflows": 10,
         "interfaces": 11,
         "__main__": 12,

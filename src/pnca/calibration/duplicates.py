@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,3 +131,28 @@ def clusters(pairs: IntArray, n: int) -> list[IntArray]:
     _, of_row = connected_components(graph, directed=False)
     found = [np.flatnonzero(of_row == name) for name in np.unique(of_row[pairs.reshape(-1)])]
     return sorted(found, key=lambda rows: int(rows[0]))
+
+
+def equal_rows(inputs: NDArray[Any], others: NDArray[Any]) -> IntArray:
+    """Find inputs that equal another one, number by number.
+
+    Parameters
+    ----------
+    inputs : ndarray of shape (n, ...)
+        Of which each is looked for.
+    others : ndarray of shape (n', ...)
+        Among these, of the same shape.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+        A row of ``others`` that equals each, -1 where there is none.
+
+    Examples
+    --------
+    >>> equal_rows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[3.0, 4.0]])).tolist()
+    [-1, 0]
+    """
+    # Zero is added because -0.0 equals 0.0 and has other bytes.
+    known = {(row + 0.0).tobytes(): place for place, row in enumerate(others)}
+    return np.array([known.get((row + 0.0).tobytes(), -1) for row in inputs], dtype=np.int64)

@@ -73,6 +73,7 @@ def parts_of(case: Explanation) -> dict[str, Any]:
         "columns": columns_table(case, _MOST_COLUMNS) if case.columns else None,
         "n_columns": len(case.names),
         "pictures": list(_pictures(case)) if case.is_picture else [],
+        "has_photos": False,
         "maps": [_map(name, found) for name, found in case.maps.items()],
         "notes": case.notes,
     }

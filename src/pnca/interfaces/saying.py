@@ -69,3 +69,16 @@ def progress(caption: str, unit: str) -> Iterator[Any]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(caption, total=None)
         yield lambda n=1: bar.update(task, advance=n)
+
+
+@contextmanager
+def stages() -> Iterator[Any]:
+    """Show on standard error what is being done, where that is a terminal: ``stage("reading")``."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda text: bar.update(task, description=text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from pnca.exceptions import InvalidInputError
 from pnca.sources import TableSource
 from pnca.tables.files import TableFile, sorts_of, typed, whole
 from pnca.tables.names import column_of
-from pnca.tables.values import NUMBER, TEXT, TRUTH, as_text, converted, sort_of, tidied
+from pnca.tables.values import NUMBER, TEXT, TRUTH, as_text, converted, sort_of, text_of, tidied
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,24 +109,39 @@ def read_examples(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Labels:
-    """Classes, groups and names of the rows of a table."""
+class LabelledRows:
+    """Rows of a table that have a class, and their groups."""
 
     raw: pd.DataFrame  # the rows as the file has them
-    y: NDArray[Any]
     groups: NDArray[np.object_] | None
-    ids: NDArray[np.object_] | None
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # (n,), from 1 below the header
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Labels(LabelledRows):
+    """Classes, groups and names of the rows of a table."""
+
+    y: NDArray[Any]
+    ids: NDArray[np.object_] | None
 
 
 def read_labels(
     table: TableFile, roles: Roles, *, skip_missing: bool = False, holes: Collection[str] = ()
 ) -> Labels:
     """Read what is known of the rows of a table beside the inputs; see :func:`read_examples`."""
+    found = read_rows(table, roles, skip_missing=skip_missing, holes=holes)
+    target = tidied(found.raw[roles.target], holes)
+    ids = _ids_in(found.raw, roles, found.rows, table)
+    return Labels(**vars(found), y=_labels(target, table, roles.target), ids=ids)
+
+
+def read_rows(
+    table: TableFile, roles: Roles, *, skip_missing: bool = False, holes: Collection[str] = ()
+) -> LabelledRows:
+    """Read the rows that have a class, whatever it is; see :func:`read_examples`."""
     _taken(table, roles)
     raw = whole(table)
-    target = tidied(raw[roles.target], holes)
     is_kept, notes = np.ones(len(raw), dtype=bool), [*table.notes]
     for name in (roles.target, roles.path):
         if name is None:
@@ -137,15 +153,44 @@ def read_labels(
             notes.append(f"{int((~is_there).sum())} rows without {name!r} are left out")
         is_kept &= is_there
     rows = np.flatnonzero(is_kept) + 1
-    raw, target = raw.iloc[rows - 1].reset_index(drop=True), target.iloc[rows - 1].reset_index(drop=True)
-    return Labels(
-        raw=raw,
-        y=_labels(target, table, roles.target),
-        groups=None if roles.group is None else _names_in(raw, roles.group, rows, table, "--group"),
-        ids=_ids_in(raw, roles, rows, table),
-        rows=rows,
-        notes=tuple(notes),
-    )
+    raw = raw.iloc[rows - 1].reset_index(drop=True)
+    groups = None if roles.group is None else _names_in(raw, roles.group, rows, table, "--group")
+    return LabelledRows(raw=raw, groups=groups, rows=rows, notes=tuple(notes))
+
+
+def match_labels(
+    target: pd.Series[Any], classes: NDArray[Any], *, has_commas: bool = False
+) -> tuple[NDArray[np.int64], dict[str, int]]:
+    """Find labels among the classes of a model.
+
+    Parameters
+    ----------
+    target : Series of length n
+        Labels as a file has them, none missing.
+    classes : ndarray of shape (c,)
+        The classes: text, numbers or truth values.
+    has_commas : bool
+        Whether 3,5 is a number.
+
+    Returns
+    -------
+    positions : ndarray of int, shape (n,)
+        Positions of the labels among the classes; -1 of one that is no class.
+    unknown : dict
+        These labels as text, with their counts, the most frequent first.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> match_labels(pd.Series(["2", "1.0", "x"]), np.array([1, 2]))
+    (array([ 1,  0, -1]), {'x': 1})
+    """
+    sort = {"i": NUMBER, "u": NUMBER, "f": NUMBER, "b": TRUTH}.get(classes.dtype.kind, TEXT)
+    values, _ = converted(tidied(target), sort, has_commas=has_commas)
+    known = {label if sort != TEXT else text_of(label): c for c, label in enumerate(classes.tolist())}
+    positions = np.array([known.get(value, -1) for value in values.tolist()], dtype=np.int64)
+    counts = Counter(as_text(target)[positions < 0].tolist())
+    return positions, dict(counts.most_common())
 
 
 def _inputs(table: TableFile, roles: Roles) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,9 @@ def about_model(path: str | Path) -> dict[str, Any]:
         Plain values, as JSON has them.
     """
     manifest, model = unpacked(path).about, load(path)
-    checksum = hashlib.sha256()
-    with open_to_read(path, "model file") as file:
-        while block := file.read(2**20):
-            checksum.update(block)
     return {
         "file": str(path),
-        "sha256": checksum.hexdigest(),
+        "sha256": checksum_of([path], "model file"),
         "pnca": manifest["pnca"],
         "format": manifest["format"],
         **about_fitted(model),
@@ -71,6 +68,16 @@ def about_fitted(model: Any) -> dict[str, Any]:  # noqa: ANN401
         "was_interrupted": last.was_interrupted_,
         "promises": _promises(last),
     }
+
+
+def checksum_of(paths: Sequence[str | Path], kind: str = "file") -> str:
+    """SHA-256 of the bytes of a file, or of several, one after the other."""
+    checksum = hashlib.sha256()
+    for path in paths:
+        with open_to_read(path, kind) as file:
+            while block := file.read(2**20):
+                checksum.update(block)
+    return checksum.hexdigest()
 
 
 def _classes(model: Any) -> dict[str, int]:  # noqa: ANN401

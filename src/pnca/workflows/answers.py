@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +85,9 @@ def scores_of(model: Any, inputs: NDArray[Any], n_examples: int = 3) -> Scores: 
     """Ask a model of inputs (n, ...) that :func:`checked_inputs` returned."""
     last, _ = last_step(model, None, "decide")
     fitted, device = last.fitted_, last.device
-    rows, shares = fitted.neighbours(inputs, device, n_examples)
+    rows, shares = np.empty((len(inputs), 0), dtype=np.int64), np.empty((len(inputs), 0))
+    if n_examples:
+        rows, shares = fitted.neighbours(inputs, device, n_examples)
     return Scores(
         inputs=inputs,
         proba=np.exp(fitted.log_probabilities(inputs, device)),
@@ -93,6 +95,15 @@ def scores_of(model: Any, inputs: NDArray[Any], n_examples: int = 3) -> Scores: 
         rows=rows,
         shares=shares,
     )
+
+
+class Asked(NamedTuple):
+    """What a model says of inputs."""
+
+    inputs: NDArray[Any]  # (n, ...), as its last step takes them
+    proba: NDArray[np.float64]  # (n, c)
+    evidence: NDArray[np.float64]  # (n,)
+    decisions: Decisions
 
 
 class Answers:
@@ -118,6 +129,11 @@ class Answers:
         self.broken_promises: tuple[str, ...] = ()  # why nothing is answered, where nothing is
         self._sample = _Sample()
         self._names = names_of_examples(self.last)
+
+    def ask(self, X: Any) -> Asked:  # noqa: ANN401
+        """What is said of inputs X (n, ...), as arrays."""
+        scores = scores_of(self.model, checked_inputs(self.model, X), 0)
+        return Asked(scores.inputs, scores.proba, scores.evidence, self.decisions(scores))
 
     def frame(self, X: Any, groups: NDArray[Any] | None = None) -> pd.DataFrame:  # noqa: ANN401
         """Table of what is said of inputs X (n, ...): answer, reason, set, probabilities, examples."""

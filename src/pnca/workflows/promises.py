@@ -12,6 +12,7 @@ from pnca.calibration.arguments import check_min_familiarity
 from pnca.calibration.decisions import decide
 from pnca.estimators.decisions import held_out_of
 from pnca.evaluation import negative_log_likelihood, share_interval
+from pnca.reports.words import percent
 
 #: Shares of wrong answers for which it is said how many answers are given, and the confidence of that.
 MAX_ERRORS, CONFIDENCE = (0.05, 0.1), 0.9
@@ -48,7 +49,7 @@ class Promises:
                 "; if several rows are of one patient or sample, name them (--group): all this is too good"
             )
         return [
-            f"Accuracy: {_percent(self.accuracy)} ({_percent(low)} to {_percent(high)}) of "
+            f"Accuracy: {percent(self.accuracy)} ({percent(low)} to {percent(high)}) of "
             f"{self.n_examples} examples{of_groups}, out of fold.",
             f"Probabilities: NLL {self.nll:.3f} nats, against {self.nll_of_shares:.3f} of the class "
             "shares alone.",
@@ -65,7 +66,7 @@ class Promises:
     def _answers(self, share: float) -> str:
         n, wrong = self.answered[share], f"at most {100 * share:g} % wrong"
         if n:
-            return f"{wrong} for {n} of {self.n_examples} ({_percent(n / self.n_examples)})"
+            return f"{wrong} for {n} of {self.n_examples} ({percent(n / self.n_examples)})"
         units = "examples" if self.n_groups is None else "groups"
         needed = f"{self.needed[share]} {units} answered without a mistake, or more with few"
         return f"{wrong} for none (it takes {needed})"
@@ -122,7 +123,3 @@ def promises_of(model: Any) -> Promises:  # noqa: ANN401
         confidence=CONFIDENCE,
         min_familiarity=least,
     )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"

@@ -59,10 +59,10 @@ def verdict_of(
     familiarity = decimal(float(decisions.familiarity[place]))
     likely = f"The most probable class is {best}, with probability {probability}"
     if reason == ANSWERED:
-        title = f"{best}: answered"
+        title, confidence = f"{best}: answered", f"{decisions.probability:g}".removeprefix("0")
         details = (
             f"Probability {probability}, familiarity {familiarity}. Of such answers at most {allowed} are "
-            f"wrong, for inputs like the training examples, with confidence {decimal(decisions.probability)}."
+            f"wrong, for inputs like the training examples, with confidence {confidence}."
         )
     elif reason == UNFAMILIAR:
         title = "Not answered: unfamiliar, unlike the training data"

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from pnca import __version__
 from pnca.exceptions import PncaError
-from pnca.explanations.pages import TEMPLATES as REPORT
+from pnca.explanations.pages import TEMPLATES as EXPLANATIONS
 from pnca.interfaces.web.api import make_api
 from pnca.interfaces.web.messages import first_error
 from pnca.interfaces.web.pages import STATIC, page
@@ -21,12 +21,14 @@ from pnca.interfaces.web.safety import HEADERS, BodyLimit, Guard
 from pnca.interfaces.web.service import Service
 from pnca.interfaces.web.settings import ServerSettings
 from pnca.interfaces.web.views import make_views
+from pnca.reports.pages import TEMPLATES as REPORTS
 
 #: Files that pages load, all from here.
 _FILES = {
     "app.js": (STATIC / "app.js", "text/javascript"),
     "page.css": (STATIC / "page.css", "text/css"),
-    "report.css": (REPORT / "style.css", "text/css"),
+    "report.css": (EXPLANATIONS / "style.css", "text/css"),
+    "parts.css": (REPORTS / "report.css", "text/css"),
 }
 _FAILED = "The server failed on this request. What it said is on its terminal; nothing was kept."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -12,6 +13,10 @@ from pnca import __version__
 from pnca.explanations.case import Explanation, WhatIf
 from pnca.explanations.pages import parts_of, rendered
 from pnca.explanations.text import decimal, name_of, short
+from pnca.reports import pages as reports
+from pnca.reports import tables, words
+from pnca.reports.pages import TEMPLATES as REPORTS
+from pnca.reports.values import Evaluation
 from pnca.workflows.batches import Answered, Batch
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -30,7 +35,8 @@ HEADINGS = {
 
 def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
     """A page of the server."""
-    return HTMLResponse(rendered(template, TEMPLATES, version=__version__, **values), status_code=status)
+    text = rendered(template, TEMPLATES, REPORTS, version=__version__, **values)
+    return HTMLResponse(text, status_code=status)
 
 
 def query(**values: Any) -> str:  # noqa: ANN401
@@ -89,6 +95,7 @@ def parts_of_input(case: Explanation, what_if: WhatIf | None, without: list[int]
                 "name": name_of(example),
                 "label": short(example.label),
                 "share": decimal(example.share),
+                "distance": "" if example.distance is None else f"{example.distance:.2f} sd",
                 "width": round(100 * example.share / largest, 1),
                 "is_removed": example.row in without,
                 "others": [row + 1 for row in _toggled(without, example.row)],
@@ -96,6 +103,20 @@ def parts_of_input(case: Explanation, what_if: WhatIf | None, without: list[int]
             for example in case.examples
         ],
         "what_if": None if what_if is None else _parts_of_what_if(what_if),
+    }
+
+
+def parts_of_model(about: Mapping[str, Any], evaluation: Evaluation) -> dict[str, Any]:
+    """What ``model.html`` shows: what the model was trained on, and what is known of it out of fold."""
+    return {
+        "summary": reports.model_summary(about),
+        "point": words.point_sentences(evaluation, has_groups=about["n_groups"] is not None),
+        "reasons": tables.reasons_table(evaluation),
+        "risk": reports.risk(evaluation),
+        "metrics": tables.metrics_table(evaluation),
+        "classes": tables.classes_table(evaluation),
+        "confusion_matrix": reports.confusion(evaluation),
+        "reliability": reports.reliability(evaluation),
     }
 
 

@@ -38,8 +38,8 @@ from pnca.workflows.batches import (
     without_rows,
 )
 from pnca.workflows.explaining import with_numbers
-from pnca.workflows.images import image_source_of
 from pnca.workflows.image_content import Picture, picture_of
+from pnca.workflows.images import image_source_of
 from pnca.workflows.predicting import source_of
 from pnca.workflows.samples import Sample, sample_of, samples_of
 

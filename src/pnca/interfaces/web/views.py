@@ -12,10 +12,11 @@ from starlette.exceptions import HTTPException
 
 from pnca.explanations.text import short
 from pnca.interfaces.web.api import info_of
-from pnca.interfaces.web.pages import page, parts_of_batch, parts_of_input, query
+from pnca.interfaces.web.pages import page, parts_of_batch, parts_of_input, parts_of_model, query
 from pnca.interfaces.web.service import Service
 from pnca.interfaces.web.uploads import files_of
 from pnca.workflows.batches import IMAGES, SORTED_BY, TABLE, Answered, Batch, arranged
+from pnca.workflows.evaluating import evaluated_out_of_fold
 from pnca.workflows.image_content import training_picture
 from pnca.workflows.samples import decisions_out_of_fold
 from pnca.workflows.verdicts import Reason, verdict_of
@@ -35,6 +36,12 @@ def make_views(service: Service) -> APIRouter:
     @router.get("/")
     async def home() -> HTMLResponse:
         return page("home.html", **_common(service), active="ask", info=info_of(service))
+
+    @router.get("/model")
+    async def model(max_error: MaxError = usual) -> HTMLResponse:
+        evaluation = await asyncio.to_thread(evaluated_out_of_fold, service.model, max_error)
+        values = await service.worker.run(parts_of_model, service.about, evaluation)
+        return page("model.html", **_common(service), active="model", max_error=max_error, **values)
 
     @router.get("/interface")
     async def interface(request: Request) -> HTMLResponse:
