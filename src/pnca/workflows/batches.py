@@ -93,7 +93,8 @@ class Answered:
     counts : dict
         How many inputs have each reason.
     notes : tuple of str
-        What a user should know: of the reading, of promises that cannot be made, of drift.
+        What a user should know of the reading, and of drift; promises that cannot be made are in
+        ``decisions.summary()``.
     """
 
     frame: pd.DataFrame
@@ -218,7 +219,7 @@ def answered(model: Any, batch: Batch, settings: Settings) -> Answered:  # noqa:
     answers = Answers(model, replace(settings, n_examples=batch.scores.rows.shape[1]))
     frame = named(answers.said(batch.scores, batch.groups), batch.name, batch.names)
     drifted = drift_note(answers.drift(), len(batch))
-    notes = (*batch.notes, *answers.broken_promises, *([drifted] if drifted else []))
+    notes = (*batch.notes, *([drifted] if drifted else []))
     return Answered(
         frame=frame,
         decisions=answers.decisions(batch.scores),

@@ -75,6 +75,6 @@ def verdict_of(
         least = decimal(float(promise.value or 0.0))
         details = f"{likely}; answers are given from {least} on, so that at most {allowed} of them are wrong."
     else:
-        title = f"Not answered: cannot promise that at most {allowed} of the answers are wrong"
+        title = f"Not answered: cannot promise at most {allowed} wrong answers"
         details = f"{likely}. {'. '.join(decisions.broken_promises)}."
     return Verdict(reason=cast("Reason", reason), title=title, details=details)

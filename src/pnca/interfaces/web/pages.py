@@ -36,7 +36,8 @@ HEADINGS = {
 def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
     """A page of the server."""
     text = rendered(template, TEMPLATES, REPORTS, version=__version__, **values)
-    return HTMLResponse(text, status_code=status)
+    # A number and its unit stay on one line.
+    return HTMLResponse(text.replace(" %", "\u00a0%"), status_code=status)
 
 
 def query(**values: Any) -> str:  # noqa: ANN401
