@@ -178,7 +178,12 @@ def open_text(
         except UnicodeError as error:
             _refuse_encoding(path, used, 0, error)
     delimiter = delimiter or _find_delimiter(sample)
-    header = next(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), [])
+    try:
+        header = next(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), [])
+    except csv.Error as error:
+        raise InvalidInputError(
+            f"{path}: the first line cannot be read ({error}): it names the columns, so this is no table."
+        ) from error
     names = check_names(header, path)
     note = (
         f"{path} is not UTF-8 and was read as Windows-1252 (cp1252); if letters are wrong, name its encoding"

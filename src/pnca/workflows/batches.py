@@ -16,7 +16,6 @@ from pnca.explanations.case import Explanation, WhatIf
 from pnca.pipelines import explain
 from pnca.sources import ImageSource
 from pnca.tables.extras import require
-from pnca.tables.names import check_names
 from pnca.workflows.answers import Answers, Scores, Settings
 from pnca.workflows.predicting import TableInputs, TablePart, drift_note, named
 
@@ -132,7 +131,7 @@ class RowsTable:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns."""
-        return check_names(list(dict.fromkeys(name for row in self._named() for name in row)), self.path)
+        return tuple(dict.fromkeys(name for row in self._named() for name in row))
 
     def frames(self, numbers: Collection[str] = ()) -> Iterator[pd.DataFrame]:
         """One table with all rows."""
