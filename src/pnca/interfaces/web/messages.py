@@ -16,12 +16,15 @@ from pnca.tables.values import DATE, EMPTY, NUMBER, TEXT, TRUTH
 from pnca.workflows.batches import Kind
 from pnca.workflows.verdicts import Reason
 
+_LONGEST_TEXT = 10_000
+#: A number that is a measurement: single precision has to hold its square.
+_NUMBER: dict[str, Any] = {"type": ["number", "null"], "minimum": -1e15, "maximum": 1e15}
 #: A label or a value: what JSON has, without numbers that no file could hold.
 Value = (
     StrictBool
     | Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
     | Annotated[StrictFloat, Field(allow_inf_nan=False)]
-    | Annotated[str, Field(max_length=10_000)]
+    | Annotated[str, Field(max_length=_LONGEST_TEXT)]
     | None
 )
 
@@ -158,7 +161,17 @@ def _parsed(content: bytes) -> Rows:
     try:
         return Rows.model_validate(value)
     except ValidationError as error:
-        raise HTTPException(422, first_error(error.errors())) from None
+        raise HTTPException(422, _first_error_of_rows(error.errors())) from None
+
+
+def _first_error_of_rows(errors: Sequence[Mapping[str, Any]]) -> str:
+    """What is wrong with rows, by the number of the first one that is."""
+    if len(place := errors[0]["loc"]) < 2:
+        return first_error(errors)
+    return (
+        f"Row {place[1] + 1} must be an object, or a list, of values: texts of at most {_LONGEST_TEXT:,} "
+        "characters, finite numbers, true, false or null."
+    )
 
 
 def first_error(errors: Sequence[Mapping[str, Any]]) -> str:
@@ -178,7 +191,7 @@ def schema_of_rows(sorts: Mapping[str, str] | None, n_features: int) -> dict[str
     if sorts is None:
         row: dict[str, Any] = {
             "type": "array",
-            "items": {"type": ["number", "null"]},
+            "items": _NUMBER,
             "minItems": n_features,
             "maxItems": n_features,
         }
@@ -189,6 +202,7 @@ def schema_of_rows(sorts: Mapping[str, str] | None, n_features: int) -> dict[str
                 name: _SCHEMAS.get(sort, {"type": ["string", "null"]}) for name, sort in sorts.items()
             },
             "required": [name for name, sort in sorts.items() if sort != EMPTY],
+            "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
         }
     rows = {"type": "array", "minItems": 1, "items": row}
     return {
@@ -200,7 +214,7 @@ def schema_of_rows(sorts: Mapping[str, str] | None, n_features: int) -> dict[str
 
 
 _SCHEMAS: dict[str, dict[str, Any]] = {
-    NUMBER: {"type": ["number", "null"]},
+    NUMBER: _NUMBER,
     TRUTH: {"type": ["boolean", "null"]},
     TEXT: {"type": ["string", "null"]},
     DATE: {"type": ["string", "null"], "format": "date"},

@@ -61,7 +61,12 @@ function send(form, files) {
 
 function ask(form, mode) {
   const address = new URL(form.action, location.href);
-  address.search = new URLSearchParams(new FormData(form));
+  // Order and filter may have changed since the form was made: what the address says counts.
+  const asked = new URLSearchParams(location.pathname === address.pathname ? location.search : "");
+  for (const name of ["sort", "descending", "reason"]) if (form.elements[name]) form.elements[name].remove();
+  new FormData(form).forEach((value, name) => asked.set(name, value));
+  asked.delete("page");
+  address.search = asked;
   load(address, { into: form.dataset.into, history: mode });
 }
 
