@@ -230,3 +230,22 @@ def test_to_frame__has_a_row_for_each_input_or_names_the_extra(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_pandas)
     with pytest.raises(MissingExtraError, match=r"pnca\[studies\]"):
         found.to_frame()
+
+
+def test_decide_held_out__answers_the_examples_that_the_threshold_counts():
+    from pnca.calibration.decisions import decide_held_out
+
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 200)
+    sure = rng.uniform(0.7, 1, 200)
+    is_right = (sure > 0.8) | (rng.random(200) < 0.6)
+    best = np.where(is_right, labels, 1 - labels)
+    proba = np.where(np.arange(2) == best[:, None], sure[:, None], 1 - sure[:, None])
+    held_out = HeldOut(proba, rng.normal(size=200), labels, np.arange(200) // 2)
+    found = decide_held_out(
+        held_out, np.array(["a", "b"]), max_error=0.3, confidence=0.9, min_familiarity=0.05
+    )
+    promise = found.promises[None]
+    assert found.is_answered.sum() == promise.n_answered > 0
+    assert (best != labels)[found.is_answered].sum() == promise.n_wrong
+    assert 0 < (found.reason == "unfamiliar").mean() < 0.1

@@ -69,3 +69,11 @@ def test_clusters__are_connected():
     found = clusters(np.array([[5, 6], [0, 3], [3, 6]]), 8)
     assert [rows.tolist() for rows in found] == [[0, 3, 5, 6]]
     assert clusters(np.empty((0, 2), dtype=int), 3) == []
+
+
+def test_equal_rows__are_found_whatever_the_sign_of_zero():
+    from pnca.calibration.duplicates import equal_rows
+
+    others = np.array([[0.0, 1.0], [2.0, 3.0]])
+    assert equal_rows(np.array([[2.0, 3.0], [-0.0, 1.0], [2.0, 3.1]]), others).tolist() == [1, 0, -1]
+    assert equal_rows(others.reshape(2, 1, 2), others[:1].reshape(1, 1, 2)).tolist() == [0, -1]

@@ -231,3 +231,14 @@ def test_coverage_at_risk__refuses_impossible_risk(risk):
 
 def test_coverage_at_risk__risk_zero_keeps_rows_above_the_first_error():
     assert coverage_at_risk([1, 1, 0, 1], [4, 3, 2, 1], risk=0.0) == 0.5
+
+
+def test_risk_coverage__is_the_curve_whose_mean_is_the_aurc():
+    from pnca.evaluation import risk_coverage
+
+    rng = np.random.default_rng(0)
+    correct, confidence = rng.random(50) < 0.7, rng.integers(0, 8, 50)
+    coverage, risk = risk_coverage(correct, confidence)
+    assert risk.mean() == pytest.approx(aurc(correct, confidence))
+    assert risk[-1] == pytest.approx(1 - correct.mean())
+    assert risk[24] == pytest.approx(risk_at_coverage(correct, confidence, float(coverage[24])))

@@ -2,48 +2,17 @@
 
 import builtins
 import re
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 
+from html_pages import Page
 from pnca.exceptions import MissingExtraError
 
 pytestmark = pytest.mark.filterwarnings("ignore:X holds values that no training example had")
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
-
-VOID = {"meta", "img", "br", "path", "use", "rect"}
-
-
-class Page(HTMLParser):
-    """Tags with their attributes, the text, and whether every tag is closed where it was opened."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.texts, self.open = [], [], []
-        self.feed(text)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-
-    def handle_endtag(self, tag):
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append(data)
-
-    def all(self, *names):
-        return [attributes for tag, attributes in self.tags if tag in names]
 
 
 @pytest.fixture(scope="module")

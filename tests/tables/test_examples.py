@@ -137,3 +137,22 @@ def test_read_examples__a_measurement_of_distinct_whole_numbers_is_no_identifier
 def test_read_examples__codes_must_be_inputs_that_can_be_names(read):
     with pytest.raises(InvalidInputError, match="--codes names 'day', which holds no numbers"):
         read(["day,y", "2024-01-01,u", "2024-01-02,v"], codes=("day",))
+
+
+@pytest.mark.parametrize(
+    ("values", "classes", "positions", "unknown"),
+    [
+        (["b", "a", "c", "c"], np.array(["a", "b"]), [1, 0, -1, -1], {"c": 2}),
+        (["2", "1", "1.0", "3"], np.array([1, 2]), [1, 0, 0, -1], {"3": 1}),
+        (["TRUE", "false", "maybe"], np.array([False, True]), [1, 0, -1], {"maybe": 1}),
+        ([2.0, 1.0], np.array([1, 2]), [1, 0], {}),
+        ([1, 2], np.array(["1", "2"]), [0, 1], {}),
+    ],
+)
+def test_match_labels__finds_labels_however_they_are_written(values, classes, positions, unknown):
+    from pandas import Series
+
+    from pnca.tables import match_labels
+
+    found, others = match_labels(Series(values), classes)
+    assert (found.tolist(), others) == (positions, unknown)

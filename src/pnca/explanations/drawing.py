@@ -87,7 +87,7 @@ def as_svg(
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text)
     spoken = ' aria-hidden="true"'
     if title:
-        spoken = f' role="img" aria-labelledby="{mark}-title {mark}-desc"'
+        spoken = f' role="img" aria-labelledby="{mark}-title" aria-describedby="{mark}-desc"'
         said = (
             f'<title id="{mark}-title">{escape(title)}</title>'
             f'<desc id="{mark}-desc">{escape(description)}</desc>'

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from pnca.calibration import LearningCurve
+    from pnca.reports.comparison import Comparison
 
 #: Bars of a histogram of familiarity.
 _N_BARS = 20
+#: Points of a curve that are drawn.
+_MOST_POINTS = 1000
 
 
 def draw_reliability(axes: Axes, evaluation: Evaluation, colours: Colours) -> None:
@@ -45,6 +48,7 @@ def draw_accuracy_by_confidence(axes: Axes, curve: Curve, colours: Colours) -> N
     axes.plot(curve.at, curve.values, color=colours.named, lw=1.8, marker="o", ms=3)
     known = curve.values[np.isfinite(curve.values)]
     least = float(known.min()) if len(known) else 0.0
+    axes.set_xlim(_ends(curve))
     axes.set_ylim(max(0.0, least - 0.1), 1.004)
     axes.set_xlabel("confidence at least")
     axes.set_ylabel("share that is right")
@@ -55,6 +59,7 @@ def draw_count_by_confidence(axes: Axes, curve: Curve, colours: Colours) -> None
     """Number of the cases with at least some confidence."""
     axes.step(curve.at, curve.values, where="pre", color=colours.named, lw=1.8)
     axes.fill_between(curve.at, curve.values, step="pre", color=colours.others, alpha=0.35, lw=0)
+    axes.set_xlim(_ends(curve))
     axes.set_ylim(0, max(1.0, float(curve.values.max())) * 1.05)
     axes.set_xlabel("confidence at least")
     axes.set_ylabel("cases")
@@ -65,7 +70,9 @@ def draw_risk(axes: Axes, evaluation: Evaluation, colours: Colours) -> None:
     """Share of wrong answers against the share that is answered, and the chosen operating point."""
     risk, point = evaluation.risk, evaluation.point
     allowed = evaluation.promise.max_error
-    axes.plot(risk.at, risk.values, color=colours.named, lw=1.8, label="most confident cases first")
+    shown = np.unique(np.linspace(0, len(risk.at) - 1, _MOST_POINTS).round().astype(int))
+    label = "most confident cases first"
+    axes.plot(risk.at[shown], risk.values[shown], color=colours.named, lw=1.8, label=label)
     axes.axhline(allowed, color=colours.muted, lw=1, ls=(0, (4, 3)), label=f"allowed: {100 * allowed:.3g} %")
     if point.error is not None:
         here = point.error
@@ -125,6 +132,24 @@ def draw_learning(axes: Axes, curve: LearningCurve, colours: Colours) -> None:
     axes.set_ylabel("NLL, nats")
     axes.set_ylim(bottom=0)
     plain(axes, colours)
+
+
+def draw_differences(axes: Axes, comparison: Comparison, colours: Colours) -> None:
+    """Difference in NLL between each model and the default, with its interval."""
+    rows = [(model.name, model.nll_difference) for model in comparison.models if model.nll_difference]
+    axes.axvline(0, color=colours.muted, lw=1, ls=(0, (4, 3)))
+    for place, (_, found) in enumerate(rows):
+        axes.plot([found.low, found.high], [place, place], color=colours.others, lw=3)
+        axes.plot([found.value], [place], "o", color=colours.named, ms=6)
+    axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlabel("NLL minus that of the default")
+    plain(axes, colours)
+
+
+def _ends(curve: Curve) -> tuple[float, float]:
+    """Both curves over confidence have the same axis, also where one of them is not known."""
+    return float(curve.at[0]) - 0.02, 1.02
 
 
 def _legend(axes: Axes, colours: Colours, **place: Any) -> None:  # noqa: ANN401

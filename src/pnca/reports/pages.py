@@ -12,10 +12,12 @@ from pnca.explanations.drawing import MOST_PIXELS, as_png, as_shown, as_svg
 from pnca.explanations.pages import data_uri, parts_of, rendered
 from pnca.explanations.text import decimal, short
 from pnca.reports import figures, tables, words
+from pnca.reports.comparison import comparison_table, how, verdict
 from pnca.reports.report import MOST_LISTED, MOST_SHOWN
 
 if TYPE_CHECKING:
     from pnca.calibration import Audit, LearningCurve
+    from pnca.reports.comparison import Comparison
     from pnca.reports.report import Photo, Report, ShownCase
     from pnca.reports.values import Evaluation, IntArray
 
@@ -74,6 +76,40 @@ def report_html(report: Report) -> str:
     return _PER_CENT.sub("\\1\u00a0%", page)
 
 
+def comparison_html(comparison: Comparison, data: str) -> str:
+    """The page of a comparison of models.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The models.
+    data : str
+        The name of the table.
+    """
+    n = len(comparison.models)
+    differences = figure(
+        figures.draw_differences,
+        comparison,
+        (_WIDTH, 0.7 + 0.33 * n),
+        mark="differences",
+        title="Differences in NLL",
+        description="Negative log-likelihood of each model minus that of the default, with 95 % intervals.",
+        table=None,
+    )
+    page = rendered(
+        "comparison.html",
+        TEMPLATES,
+        title=f"Models compared on {data}",
+        verdict=verdict(comparison),
+        how=how(comparison),
+        failed=comparison.failed,
+        table_of_models=comparison_table(comparison),
+        differences=differences,
+        version=__version__,
+    )
+    return _PER_CENT.sub("\\1\u00a0%", page)
+
+
 def key_figures(evaluation: Evaluation) -> list[tuple[str, str, str]]:
     """Three numbers that are read first: what, how much, and how sure."""
     e, point = evaluation, evaluation.point
@@ -102,7 +138,7 @@ def model_summary(about: Mapping[str, Any]) -> Part:
     ]
     promises = about["promises"]
     return {
-        "table": (["", "value"], rows),
+        "table": (["property", "value"], rows),
         "promises": [] if promises is None else promises["lines"],
         "columns": about["columns"],
     }

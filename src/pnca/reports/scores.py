@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,9 +45,8 @@ def evaluate(
     said: Said,
     labels: IntArray,
     classes: NDArray[Any],
-    decisions: Decisions,
+    decided: Decisions,
     *,
-    of_training: FloatArray,
     shares: FloatArray,
     groups: IntArray | None = None,
     unknown: tuple[Said, Mapping[str, int]] | None = None,
@@ -63,10 +63,8 @@ def evaluate(
         Positions of their classes.
     classes : ndarray of shape (c,)
         The classes.
-    decisions : Decisions
-        Of any inputs, by one threshold for all classes: its promise is shown.
-    of_training : ndarray of shape (n',)
-        Familiarity of the training examples out of fold.
+    decided : Decisions
+        Of the training examples out of fold, by one threshold for all classes.
     shares : ndarray of shape (c,)
         Shares of the classes in the training data.
     groups : ndarray of int, shape (n,), optional
@@ -95,7 +93,7 @@ def evaluate(
         is_out_of_fold=is_out_of_fold,
         accuracy=Interval(*share_interval(correct, groups)),
         accuracy_of_shares=float((labels == shares.argmax()).mean()),
-        balanced_accuracy=balanced_accuracy(labels, proba),
+        balanced_accuracy=_balanced_accuracy(labels, proba),
         nll=negative_log_likelihood(labels, proba),
         nll_of_shares=negative_log_likelihood(labels, np.tile(shares, (len(labels), 1))),
         brier=brier_score(labels, proba),
@@ -109,10 +107,10 @@ def evaluate(
         risk=Curve(*risk_coverage(correct, confidence)),
         point=operating_point(said, labels, groups),
         reasons={reason: int((said.reason == reason).sum()) for reason in REASONS},
-        promise=decisions.promises[None],
-        promise_confidence=decisions.probability,
-        min_familiarity=decisions.min_familiarity,
-        of_training=of_training,
+        promise=decided.promises[None],
+        promise_confidence=decided.probability,
+        min_familiarity=decided.min_familiarity,
+        of_training=decided.familiarity,
         unknown_classes={} if unknown is None else unknown[1],
         unknown=None if unknown is None else others(unknown[0], said),
         foreign=None if foreign is None else others(foreign, said),
@@ -216,3 +214,10 @@ def others(said: Said, of_labelled: Said) -> Others:
         return Others(said, float("nan"), float("nan"))
     confidences = (-part.proba.max(axis=1) for part in (of_labelled, said))
     return Others(said, ood_auroc(-of_labelled.evidence, -said.evidence), ood_auroc(*confidences))
+
+
+def _balanced_accuracy(labels: IntArray, proba: FloatArray) -> float:
+    """Of many classes with few cases each, too, which scikit-learn takes for a mistake."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes")
+        return balanced_accuracy(labels, proba)

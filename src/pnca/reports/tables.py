@@ -35,11 +35,19 @@ def metrics_table(evaluation: Evaluation) -> Table:
         ["Accuracy (95 % interval)", within(e.accuracy), "most probable class is right, answered or not"],
         ["Most frequent class alone", percent(e.accuracy_of_shares), "accuracy of always naming it"],
         ["Balanced accuracy", percent(e.balanced_accuracy), "mean of the recalls of the classes"],
-        ["AUROC", number(e.auroc), "a case of a class is ranked above one of another; .5 is chance"],
+        [
+            "AUROC",
+            number(e.auroc),
+            "probability that a case of a class is ranked above another; .5 is chance",
+        ],
         ["NLL, nats", number(e.nll), "negative log-likelihood of the labels; smaller is better"],
-        ["NLL of the class shares", number(e.nll_of_shares), "of a model that knows nothing else"],
+        [
+            "NLL of the class shares",
+            number(e.nll_of_shares),
+            "of always giving the class shares of the training data",
+        ],
         ["Brier score", number(e.brier), "squared error of the probabilities, 0 to 2; smaller is better"],
-        ["ECE", number(e.ece), "expected calibration error; zero if 80 % of those at .8 are right"],
+        ["ECE", number(e.ece), "expected calibration error: mean gap of confidence and accuracy; 0 is best"],
     ]
     return ["measure", "value", "meaning"], rows
 

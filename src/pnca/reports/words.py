@@ -44,9 +44,11 @@ def summary_lines(evaluation: Evaluation) -> list[str]:
         What was computed.
     """
     e, of_groups = evaluation, "" if evaluation.n_groups is None else f" in {evaluation.n_groups} groups"
-    where = "training examples, out of fold" if e.is_out_of_fold else "labelled inputs"
+    where = f"labelled inputs{of_groups}"
+    if e.is_out_of_fold:
+        where = f"training examples{of_groups}, out of fold"
     lines = [
-        f"Accuracy: {within(e.accuracy)} of {e.n} {where}{of_groups}; {percent(e.accuracy_of_shares)} by "
+        f"Accuracy: {within(e.accuracy)} of {e.n} {where}; {percent(e.accuracy_of_shares)} by "
         "always naming the most frequent class.",
         f"Balanced accuracy: {percent(e.balanced_accuracy)}. AUROC: {number(e.auroc)}.",
         f"Probabilities: NLL {e.nll:.3f} nats, against {e.nll_of_shares:.3f} of the class shares alone; "
@@ -104,9 +106,11 @@ def verdict(report: Report) -> list[str]:
 def _purpose(report: Report) -> str:
     about, classes = report.about, report.evaluation.classes
     groups = "" if about["n_groups"] is None else f" in {about['n_groups']} groups"
+    target = (about["source"] or {}).get("target")
+    of_target = f" in {short(target)!r}" if target and all(len(name) < 3 for name in classes) else ""
     return (
-        f"This model is for telling {enumerated(classes)} apart by {inputs_in_words(about)}, for cases like "
-        f"the {about['n_examples']} examples{groups} that it was trained on."
+        f"This model is for telling {enumerated(classes)}{of_target} apart by {inputs_in_words(about)}, for "
+        f"cases like the {about['n_examples']} examples{groups} that it was trained on."
     )
 
 
@@ -160,6 +164,11 @@ def wrong_in_words(point: OperatingPoint) -> str:
 
 def _caution(report: Report) -> str:
     e = report.evaluation
+    if e.nll >= e.nll_of_shares and e.accuracy.value <= e.accuracy_of_shares:
+        return (
+            "Do not use it: neither its classes nor its probabilities are better here than those of a model "
+            "that ignores the inputs and always gives the class shares."
+        )
     parts = ["where it gives no answer", "for cases from another device, laboratory or population"]
     if e.point.error is not None and e.point.error.low > e.promise.max_error:
         parts.insert(0, "in cases like these, of whose answers more are wrong than it promises")

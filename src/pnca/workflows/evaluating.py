@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pnca.calibration import Audit
-from pnca.calibration.conformal import held_out_p_values
 from pnca.calibration.decisions import decide_held_out
 from pnca.calibration.drift import batch_drift
 from pnca.calibration.duplicates import equal_rows
@@ -71,6 +70,13 @@ class Evaluating:
         self.model, self.stage = model, stage
         self.answers = Answers(model, Settings(max_error=max_error, confidence=confidence, n_examples=0))
         self.last, self.held_out = self.answers.last, self.answers.held_out
+        self.decided = decide_held_out(
+            self.held_out,
+            self.last.classes_,
+            max_error=self.answers.max_error,
+            confidence=confidence,
+            min_familiarity=self.answers.min_familiarity,
+        )
         self.notes: list[str] = []
         self.drift: Any = None
 
@@ -113,33 +119,18 @@ class Evaluating:
         )
 
     def _out_of_fold(self, foreign: Said | None) -> Evaluation:
-        held_out, answers = self.held_out, self.answers
-        decisions = decide_held_out(
-            held_out,
-            self.last.classes_,
-            max_error=answers.max_error,
-            confidence=answers.settings.confidence,
-            min_familiarity=answers.min_familiarity,
-        )
-        said = Said.by(decisions, held_out.proba, held_out.evidence)
+        held_out = self.held_out
+        said = Said.by(self.decided, held_out.proba, held_out.evidence)
         options: Any = {"groups": held_out.groups, "foreign": foreign, "is_out_of_fold": True}
         return self._evaluated(said, held_out.labels, **options)
 
     def _evaluated(self, said: Said, labels: NDArray[np.int64], **options: Any) -> Evaluation:  # noqa: ANN401
-        held_out, answers, classes = self.held_out, self.answers, self.last.classes_
-        thresholds = decide_held_out(
-            held_out,
-            classes,
-            max_error=answers.max_error,
-            confidence=answers.settings.confidence,
-            min_familiarity=answers.min_familiarity,
-        )
+        held_out, classes = self.held_out, self.last.classes_
         return evaluate(
             said,
             labels,
             classes,
-            thresholds,
-            of_training=held_out_p_values(held_out.evidence, held_out.groups),
+            self.decided,
             shares=np.bincount(held_out.labels, minlength=len(classes)) / len(held_out.labels),
             **options,
         )

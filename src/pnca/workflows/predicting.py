@@ -181,8 +181,8 @@ def source_of(model: Any) -> TableSource:  # noqa: ANN401
     columns = getattr(model, "columns_", None)
     if source is not None or columns is None:
         raise InvalidInputError(
-            "This model was not fitted on a table, but on images, or within a pipeline: pnca predict "
-            "cannot know what a row is."
+            "This model was not fitted on a table, but on images, or within a pipeline: what a row "
+            "of a table is to it cannot be known."
         )
     return TableSource(target="", sorts={str(column.name): _sort_of_kind(column) for column in columns})
 
