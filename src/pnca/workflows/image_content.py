@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Pixels of a picture that is shown, on its longer side.
 MOST_SHOWN = 512
+#: A picture of fewer is enlarged, so that a browser does not blur it.
+_FEWEST_SHOWN = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,9 +119,11 @@ def _as_bytes(picture: NDArray[Any], among: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _png(image: Image.Image) -> bytes:
-    """An image as PNG, shrunk if it is large."""
+    """An image as PNG, shrunk if it is large; of a very small one the pixels become squares."""
     from PIL.Image import Resampling
 
+    if (times := _FEWEST_SHOWN // max(image.size)) > 1:
+        image = image.resize((times * image.width, times * image.height), Resampling.NEAREST)
     if max(image.size) > MOST_SHOWN:
         share = MOST_SHOWN / max(image.size)
         image = image.resize(

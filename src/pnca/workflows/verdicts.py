@@ -68,7 +68,7 @@ def verdict_of(
         title = "Not answered: unfamiliar, unlike the training data"
         details = (
             f"Familiarity {familiarity}, and inputs below {decimal(decisions.min_familiarity)} are not "
-            f"answered. {likely}, but the model has seen nothing like this input."
+            f"answered. {likely}, but the model has hardly seen inputs like this one."
         )
     elif reason == AMBIGUOUS:
         title = "Not answered: ambiguous, no class is certain enough"

@@ -31,9 +31,14 @@ from pnca.workflows.batches import IMAGES, NUMBERS, TABLE, Answered, Batch
 from pnca.workflows.predicting import source_of
 from pnca.workflows.verdicts import verdict_of
 
-Share = Annotated[float, Query(gt=0, lt=1, allow_inf_nan=False)]
 MaxError = Annotated[
     float, Query(gt=0, lt=1, allow_inf_nan=False, description="Share of the answers that may be wrong.")
+]
+Confidence = Annotated[
+    float, Query(gt=0, lt=1, allow_inf_nan=False, description="Probability with which that shall hold.")
+]
+Coverage = Annotated[
+    float, Query(gt=0, lt=1, allow_inf_nan=False, description="Share of the sets that shall hold the class.")
 ]
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "The token is missing."},
@@ -49,38 +54,44 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 def make_api(service: Service) -> APIRouter:
     """Build the routes that machines ask."""
     router = APIRouter(responses=_REFUSALS)
-    asked, body = service.settings.answers, {"requestBody": _body(service)}
+    asked, limits = service.settings.answers, service.limits
+    predicted = {"requestBody": _body(service, limits.max_rows)}
+    explained = {"requestBody": _body(service, limits.max_explained)}
+    rows = {"type": "integer", "minimum": 1, "maximum": service.last.n_samples_fit_}
+    without_of = Query(
+        default_factory=list,
+        max_length=100,
+        description="Rows, from 1, of training examples to answer without.",
+        json_schema_extra={"items": rows},
+    )
 
     @router.post(
-        "/api/predict", response_model=Predictions, summary="Predict rows or images", openapi_extra=body
+        "/api/predict", response_model=Predictions, summary="Predict rows or images", openapi_extra=predicted
     )
     async def predict(
         request: Request,
         max_error: MaxError = asked.max_error,
-        confidence: Share = asked.confidence,
-        coverage: Share = asked.coverage,
+        confidence: Confidence = asked.confidence,
+        coverage: Coverage = asked.coverage,
     ) -> Predictions:
         batch = await _batch(service, request)
         found = await service.answered(batch, max_error=max_error, confidence=confidence, coverage=coverage)
         return _predictions(service, batch, found)
 
-    @router.post("/api/explain", summary="Explain answers", openapi_extra=body)
+    @router.post("/api/explain", summary="Explain answers", openapi_extra=explained)
     async def explain(
         request: Request,
         max_error: MaxError = asked.max_error,
-        confidence: Share = asked.confidence,
+        confidence: Confidence = asked.confidence,
         examples: Annotated[int, Query(ge=1, le=50, description="Training examples that are named.")] = 5,
-        without: Annotated[
-            list[int] | None,
-            Query(max_length=100, description="Rows, from 1, of training examples to answer without."),
-        ] = None,
+        without: list[int] = without_of,
     ) -> Cases:
         batch = await _batch(service, request, service.limits.max_explained)
         found = await service.answered(batch, max_error=max_error, confidence=confidence)
         cases = []
         for row in range(len(batch)):
             case = await service.explained(batch, row, examples)
-            what_if = await service.without(case, [number - 1 for number in without or ()])
+            what_if = await service.without(case, [number - 1 for number in without])
             cases.append(_case(service, batch, found, row, case, what_if))
         return Cases(cases=cases)
 
@@ -137,13 +148,13 @@ async def _batch(service: Service, request: Request, most: int | None = None) ->
     return batch
 
 
-def _body(service: Service) -> dict[str, Any]:
-    """The body of a request, as this model takes it."""
+def _body(service: Service, most: int) -> dict[str, Any]:
+    """The body of a request, as this model takes it, with so many rows at most."""
     content: dict[str, Any] = {}
     if service.kind != IMAGES:
         sorts = source_of(service.model).sorts if service.kind == TABLE else None
         n_features = 0 if sorts is not None else service.model.n_features_in_
-        content["application/json"] = {"schema": schema_of_rows(sorts, n_features)}
+        content["application/json"] = {"schema": schema_of_rows(sorts, n_features, most)}
     if service.kind != NUMBERS:
         content["multipart/form-data"] = {"schema": FILES}
     return {"required": True, "content": content}

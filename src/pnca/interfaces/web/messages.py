@@ -186,8 +186,11 @@ def first_error(errors: Sequence[Mapping[str, Any]]) -> str:
     return f"{place or 'body'}: {first['msg']}.{more}"
 
 
-def schema_of_rows(sorts: Mapping[str, str] | None, n_features: int) -> dict[str, Any]:
-    """JSON schema of a body with rows as a model takes them; ``sorts`` are of columns, if they have names."""
+def schema_of_rows(sorts: Mapping[str, str] | None, n_features: int, most: int) -> dict[str, Any]:
+    """JSON schema of a body with rows as a model takes them, ``most`` of them at most.
+
+    ``sorts`` are of columns, if these have names.
+    """
     if sorts is None:
         row: dict[str, Any] = {
             "type": "array",
@@ -204,7 +207,7 @@ def schema_of_rows(sorts: Mapping[str, str] | None, n_features: int) -> dict[str
             "required": [name for name, sort in sorts.items() if sort != EMPTY],
             "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
         }
-    rows = {"type": "array", "minItems": 1, "items": row}
+    rows = {"type": "array", "minItems": 1, "maxItems": most, "items": row}
     return {
         "type": "object",
         "properties": {"rows": rows},
