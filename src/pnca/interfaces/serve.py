@@ -52,6 +52,7 @@ def serve(
     from pnca.interfaces.saying import warnings_said
     from pnca.sources import ImageSource
 
+    check_web()
     with warnings_said():
         from pnca.interfaces.web.running import answer_settings, limits_of, run, token_for
         from pnca.persistence.model_file import load
@@ -73,3 +74,14 @@ def serve(
         images=images,
         opens=open_browser,
     )
+
+
+def check_web() -> None:
+    """Say what is missing, if a package is that serves pages."""
+    from importlib.util import find_spec
+
+    from pnca.exceptions import MissingExtraError
+
+    for module in ("fastapi", "uvicorn", "python_multipart", "jinja2", "matplotlib", "pandas"):
+        if find_spec(module) is None:
+            raise MissingExtraError(module, "web")

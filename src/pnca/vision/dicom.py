@@ -30,10 +30,8 @@ def dicom_pixels(content: bytes, path: str | Path, max_pixels: int | None = None
     applied: it was chosen for an eye. With ``max_pixels`` a file of more is refused, and so is one that is
     compressed as a whole, because its size is known only afterwards.
     """
-    if max_pixels is not None and any(syntax in content for syntax in _INFLATED):
-        raise InvalidInputError(
-            f"The DICOM image {path} is compressed as a whole (deflated): save it uncompressed, or as JPEG."
-        )
+    if max_pixels is not None:
+        _check_is_not_deflated(content, path)
     try:
         import pydicom
         from pydicom.pixels.processing import apply_color_lut, apply_rescale
@@ -71,3 +69,10 @@ def dicom_pixels(content: bytes, path: str | Path, max_pixels: int | None = None
         shape = pixels.shape
         raise InvalidInputError(f"The DICOM image {path} has pixels of shape {shape}, which are no image.")
     return np.asarray(-pixels.astype(np.float64) if kind == "MONOCHROME1" else pixels)
+
+
+def _check_is_not_deflated(content: bytes, path: str | Path) -> None:
+    if any(syntax in content for syntax in _INFLATED):
+        raise InvalidInputError(
+            f"The DICOM image {path} is compressed as a whole (deflated): save it uncompressed, or as JPEG."
+        )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pnca.calibration.decisions import Decisions
 from pnca.exceptions import InvalidInputError
 from pnca.explanations.case import Explanation, WhatIf
-from pnca.pipelines import explain
+from pnca.pipelines import explain, last_step
 from pnca.sources import ImageSource
 from pnca.tables.extras import require
 from pnca.workflows.answers import Answers, Scores, Settings
@@ -110,7 +110,8 @@ def kind_of(model: Any) -> Kind:  # noqa: ANN401
         return IMAGES
     if source is not None or hasattr(model, "columns_"):
         return TABLE
-    if hasattr(model, "feature_names_in_") or not hasattr(model, "n_features_in_"):
+    last, _ = last_step(model, None, "decide")
+    if hasattr(model, "feature_names_in_") or len(last.input_shape_) != 1:
         raise InvalidInputError(
             "It is not known what an input of this model is: it was fitted on arrays of images, or is a "
             "pipeline of a table. Fit it with pnca fit, on files."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from starlette.exceptions import HTTPException
 
 from pnca import __version__
 from pnca.explanations.case import Explanation, WhatIf
@@ -54,20 +55,24 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 def make_api(service: Service) -> APIRouter:
     """Build the routes that machines ask."""
     router = APIRouter(responses=_REFUSALS)
-    asked, limits = service.settings.answers, service.limits
-    predicted = {"requestBody": _body(service, limits.max_rows)}
-    explained = {"requestBody": _body(service, limits.max_explained)}
-    rows = {"type": "integer", "minimum": 1, "maximum": service.last.n_samples_fit_}
-    without_of = Query(
-        default_factory=list,
-        max_length=100,
-        description="Rows, from 1, of training examples to answer without.",
-        json_schema_extra={"items": rows},
-    )
+    _add_predict(router, service)
+    _add_explain(router, service)
 
-    @router.post(
-        "/api/predict", response_model=Predictions, summary="Predict rows or images", openapi_extra=predicted
-    )
+    @router.get("/api/info", summary="What the model is")
+    async def info() -> Info:
+        return info_of(service)
+
+    @router.get("/healthz", summary="Whether the server answers")
+    async def healthz() -> Health:
+        return Health()
+
+    return router
+
+
+def _add_predict(router: APIRouter, service: Service) -> None:
+    asked, body = service.settings.answers, _body(service, service.limits.max_rows)
+
+    @router.post("/api/predict", summary="Predict rows or images", openapi_extra={"requestBody": body})
     async def predict(
         request: Request,
         max_error: MaxError = asked.max_error,
@@ -78,7 +83,20 @@ def make_api(service: Service) -> APIRouter:
         found = await service.answered(batch, max_error=max_error, confidence=confidence, coverage=coverage)
         return _predictions(service, batch, found)
 
-    @router.post("/api/explain", summary="Explain answers", openapi_extra=explained)
+
+def _add_explain(router: APIRouter, service: Service) -> None:
+    asked, most = service.settings.answers, service.limits.max_explained
+    rows = {"type": "integer", "minimum": 1, "maximum": service.last.n_samples_fit_}
+    without_of = Query(
+        default_factory=list,
+        max_length=100,
+        description="Rows, from 1, of training examples to answer without.",
+        json_schema_extra={"items": rows},
+    )
+
+    @router.post(
+        "/api/explain", summary="Explain answers", openapi_extra={"requestBody": _body(service, most)}
+    )
     async def explain(
         request: Request,
         max_error: MaxError = asked.max_error,
@@ -86,7 +104,7 @@ def make_api(service: Service) -> APIRouter:
         examples: Annotated[int, Query(ge=1, le=50, description="Training examples that are named.")] = 5,
         without: list[int] = without_of,
     ) -> Cases:
-        batch = await _batch(service, request, service.limits.max_explained)
+        batch = await _batch(service, request, most)
         found = await service.answered(batch, max_error=max_error, confidence=confidence)
         cases = []
         for row in range(len(batch)):
@@ -94,16 +112,6 @@ def make_api(service: Service) -> APIRouter:
             what_if = await service.without(case, [number - 1 for number in without])
             cases.append(_case(service, batch, found, row, case, what_if))
         return Cases(cases=cases)
-
-    @router.get("/api/info", summary="What the model is")
-    async def info() -> Info:
-        return info_of(service)
-
-    @router.get("/healthz", summary="Whether the server answers", responses={401: {"model": None}})
-    async def healthz() -> Health:
-        return Health()
-
-    return router
 
 
 def info_of(service: Service) -> Info:
@@ -129,8 +137,6 @@ def info_of(service: Service) -> Info:
 
 async def _batch(service: Service, request: Request, most: int | None = None) -> Batch:
     """The inputs of a request, whichever way they came."""
-    from starlette.exceptions import HTTPException
-
     kind = media_type(request)
     if kind == "application/json":
         rows = await rows_of(request, service.limits)

@@ -30,6 +30,7 @@ _HTML: dict[str, Any] = {"include_in_schema": False}
 def make_views(service: Service) -> APIRouter:
     """Build the routes that people look at."""
     router, usual = APIRouter(**_HTML), service.settings.answers.max_error
+    _add_batches(router, service, usual)
     _add_inputs(router, service, usual)
     _add_examples(router, service, usual)
 
@@ -54,14 +55,8 @@ def make_views(service: Service) -> APIRouter:
     return router
 
 
-def _add_inputs(router: APIRouter, service: Service, usual: float) -> None:
-    """The pages of inputs that came along."""
-
-    @router.post("/inputs")
-    async def upload(request: Request) -> RedirectResponse:
-        batch = await service.batch_of_files(await files_of(request, service.limits))
-        key = service.store.keep(batch)
-        return RedirectResponse(f"/batches/{key}" + "/1" * (len(batch) == 1), status_code=303)
+def _add_batches(router: APIRouter, service: Service, usual: float) -> None:
+    """The pages of all inputs that came together."""
 
     @router.get("/batches/{key}")
     async def batch(
@@ -95,6 +90,16 @@ def _add_inputs(router: APIRouter, service: Service, usual: float) -> None:
         text = await asyncio.to_thread(found.frame.to_csv, index=False)
         named = {"content-disposition": 'attachment; filename="predictions.csv"'}
         return Response(text, media_type="text/csv; charset=utf-8", headers=named)
+
+
+def _add_inputs(router: APIRouter, service: Service, usual: float) -> None:
+    """The pages of single inputs that came along."""
+
+    @router.post("/inputs")
+    async def upload(request: Request) -> RedirectResponse:
+        batch = await service.batch_of_files(await files_of(request, service.limits))
+        key = service.store.keep(batch)
+        return RedirectResponse(f"/batches/{key}" + "/1" * (len(batch) == 1), status_code=303)
 
     @router.get("/batches/{key}/{number}")
     async def one(key: str, number: int, max_error: MaxError = usual, without: Rows = None) -> HTMLResponse:
