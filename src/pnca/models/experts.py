@@ -138,13 +138,14 @@ class ForestExpert:
             part.to(device) for part in (self.of_examples, self.weights, self.labels)
         )
         of_all, leaf_weights = weights / weights.sum(), self.leaf_weights.to(device)
+        has_removed = bool((weights == 0).any())
         shares = of_all.expand(len(inputs), -1).clone()
         for of_inputs, of_tree in zip(leaves.T, of_examples.T, strict=True):
-            total = leaf_weights[of_tree]
-            in_leaf = torch.where(total > 0, weights / total, 0.0)
+            in_leaf = weights / leaf_weights[of_tree]
+            if has_removed:  # perhaps all examples of a leaf, which then answers as all of them do
+                in_leaf = in_leaf.nan_to_num(nan=0.0)
+                shares += torch.where((leaf_weights[of_inputs] == 0)[:, None], of_all, 0.0)
             shares += torch.where(of_inputs[:, None] == of_tree, in_leaf, 0.0)
-            if (is_empty := leaf_weights[of_inputs] == 0).any():  # all its examples were removed
-                shares[is_empty] += of_all
         sums = self._sums(leaves)
         ratio = tempered(sums.log(), self.temperature) - sums.log()
         return (shares / (leaves.shape[1] + 1)).log() + ratio[:, labels]
