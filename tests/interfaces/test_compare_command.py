@@ -36,7 +36,7 @@ def test_compare__through_the_console_script(small_tables, tmp_path):
 @pytest.fixture
 def fast(monkeypatch):
     """A comparison that fits nothing but the class shares."""
-    from pnca.workflows import comparing, rivals
+    from pnca.workflows import baselines, comparing
 
     def fits(examples, labels, groups, n_classes, codes):
         import numpy as np
@@ -48,7 +48,7 @@ def fast(monkeypatch):
         }
 
     monkeypatch.setattr(comparing, "_fits", fits)
-    return rivals
+    return baselines
 
 
 def test_compare__prints_a_table_and_a_verdict(run, small_tables, fast):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:X holds values that no training 
 
 @pytest.fixture(scope="module")
 def place(small_tables, tmp_path_factory):
-    """A folder with a small model of a table, labelled cases and foreign ones."""
+    """A folder with a small model of a table, labelled and out-of-distribution cases."""
     from pnca.tables import Roles, open_table, read_examples
 
     folder = tmp_path_factory.mktemp("evaluate")
@@ -47,7 +47,7 @@ def test_evaluate__through_the_console_script(place, tmp_path):
         "AUROC: ",
         "NLL ",
         "ECE",
-        "Answers: ",
+        "Answers, at most 5 % wrong",
     ):
         assert text in done.stdout
     assert "of 5 inputs 0 were answered" in done.stdout
@@ -143,6 +143,40 @@ def test_evaluate__the_report_replaces_nothing_without_force(run, place, tmp_pat
     assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def test_evaluate__stopped_or_without_room_it_writes_nothing(run, place, tmp_path, monkeypatch):
+    import errno
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "r.html"))
+
+    arguments = ("evaluate", place / "m.pnca", "--report", tmp_path / "r.html")
+    monkeypatch.setattr("pnca.reports.pages.report_html", stopped)
+    code, out, err = run(*arguments)
+    assert (code, out, err) == (130, "", "pnca: stopped; nothing was written.\n")
+    monkeypatch.undo()
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    code, _, err = run(*arguments)
+    assert code == 1
+    assert "No space left on device" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_evaluate__a_missing_extra_is_named_before_anything_is_computed(run, place, tmp_path, monkeypatch):
+    from pnca.exceptions import MissingExtraError
+
+    def missing():
+        raise MissingExtraError("matplotlib", "plots")
+
+    monkeypatch.setattr("pnca.explanations.pages.require_matplotlib", missing)
+    monkeypatch.setattr("pnca.load", lambda *_: pytest.fail("was loaded"))
+    code, _, err = run("evaluate", place / "m.pnca", "--report", tmp_path / "r.html")
+    assert code == 1
+    assert "pnca[plots]" in err
+
+
 def test_evaluate__what_does_not_fit_the_model_is_refused(run, place, tmp_path):
     model = place / "m.pnca"
     (tmp_path / "images").mkdir()
@@ -217,9 +251,11 @@ def test_evaluate__images_that_a_table_names(run, images, tmp_path):
     assert code == 0
     assert "1 labelled inputs" in out
     assert "odd (1)" in out
-    code, _, err = run("evaluate", images / "m.pnca", tmp_path / "t.csv", "--path-column", "file")
-    assert code == 1
-    assert "--target" in err
+    for given, reason in [(("--path-column", "file"), "--target"), ((), "--path-column")]:
+        code, _, err = run("evaluate", images / "m.pnca", tmp_path / "t.csv", *given)
+        assert code == 1
+        assert f"Say which column of {tmp_path / 't.csv'}" in err
+        assert reason in err
 
 
 def test_evaluate__a_broken_image_is_named_and_left_out_if_wanted(run, images, tmp_path):

@@ -19,7 +19,7 @@ def arrays(n, seed, spread=1.5):
 
 
 def evaluated(n=120, groups=None, max_error=0.2, **options):
-    """An evaluation of n inputs, with unknown and foreign ones."""
+    """An evaluation of n inputs, with unknown and out-of-distribution ones."""
     held_out = HeldOut(*(arrays(200, 1)[k] for k in (1, 2, 0)))
     asked = {"max_error": max_error, "confidence": 0.9, "min_familiarity": 0.05}
 
@@ -37,7 +37,7 @@ def evaluated(n=120, groups=None, max_error=0.2, **options):
         shares=np.array([0.2, 0.5, 0.3]),
         groups=groups,
         unknown=(said(5, 3)[1], {"<i>oak</i>": 4, "fir": 1}),
-        foreign=said(30, 4, 3.0)[1],
+        ood=said(30, 4, 3.0)[1],
         **options,
     )
 

@@ -34,7 +34,7 @@ def report_of(evaluation, **changes):
         "evaluation": evaluation,
         "about": ABOUT,
         "data": "" if evaluation.is_out_of_fold else "test<b>.csv",
-        "ood": "foreign.csv",
+        "ood": "other.csv",
         "names": np.array([f"<u>{row}" for row in range(evaluation.n)], dtype=object),
         "cases": {},
         "audit": Audit((finding,), 200),

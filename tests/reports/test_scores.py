@@ -44,12 +44,12 @@ def test_evaluate__answers_are_counted(evaluation):
     assert sum(scores.n_wrong for scores in e.by_class) == e.point.n_wrong
 
 
-def test_evaluate__foreign_inputs_are_told_by_evidence(evaluation):
+def test_evaluate__ood_inputs_are_told_by_evidence(evaluation):
     e = evaluation
-    scores = -np.concatenate([e.said.evidence, e.foreign.said.evidence])
-    is_foreign = np.repeat([0, 1], [e.n, e.foreign.n])
-    assert e.foreign.auroc == pytest.approx(metrics.roc_auc_score(is_foreign, scores))
-    assert e.foreign.auroc > 0.9
+    scores = -np.concatenate([e.said.evidence, e.ood.said.evidence])
+    is_ood = np.repeat([0, 1], [e.n, e.ood.n])
+    assert e.ood.auroc == pytest.approx(metrics.roc_auc_score(is_ood, scores))
+    assert e.ood.auroc > 0.9
     assert e.unknown.n == 5
 
 

@@ -6,14 +6,14 @@ import pytest
 from pnca.estimators import PNCAClassifier
 from pnca.exceptions import InvalidInputError
 from pnca.reports.comparison import DEFAULT, LOGISTIC, SHARES
-from pnca.workflows import comparing, rivals
+from pnca.workflows import baselines, comparing
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Small models: this is not about how good they are."""
-    monkeypatch.setattr(rivals, "_N_TREES", 10)
-    monkeypatch.setattr(rivals, "_PENALTIES", (1.0,))
+    monkeypatch.setattr(baselines, "_N_TREES", 10)
+    monkeypatch.setattr(baselines, "_PENALTIES", (1.0,))
     few = {"n_particles": 2, "max_epochs": 3, "experts": ["linear"]}
     original = PNCAClassifier.__init__
 
@@ -49,14 +49,14 @@ def test_compare__every_model_predicts_every_example_once(labelled, monkeypatch)
     assert found.of(LOGISTIC).nll < found.of(SHARES).nll
 
 
-def test_compare__a_rival_that_fails_is_named(labelled, monkeypatch):
+def test_compare__a_baseline_that_fails_is_named(labelled, monkeypatch):
     def broken(*_):
         raise ValueError("no\nsuch luck")
 
     monkeypatch.setattr(
         comparing,
-        "rivals",
-        lambda: [rivals.Rival("odd", broken), rivals.Rival(SHARES, rivals._shares, False)],
+        "baselines",
+        lambda: [baselines.Baseline("odd", broken), baselines.Baseline(SHARES, baselines._shares, False)],
     )
     found = comparing.compare_on(labelled, n_folds=2, n_repeats=1)
     assert found.failed == {"odd": "no such luck"}
@@ -68,26 +68,26 @@ def test_compare__of_too_few_groups_is_refused(labelled):
         comparing.compare_on(labelled, n_folds=20)
 
 
-def test_rivals__tables_as_numbers_and_texts(labelled):
-    columns = rivals.columns_of(labelled.source.sorts, ("age",))
+def test_baselines__tables_as_numbers_and_texts(labelled):
+    columns = baselines.columns_of(labelled.source.sorts, ("age",))
     assert columns.categories == ["age", "site", "smoker"]
     assert columns.numbers == ["marker", "seen"]
-    table = rivals.as_numbers_and_texts(labelled.X, columns)
+    table = baselines.as_numbers_and_texts(labelled.X, columns)
     assert table["seen"].between(19_000, 21_000).all()
     assert table["marker"].isna().sum() == labelled.X["marker"].isna().sum()
     assert set(table["smoker"]) == {"True", "False"}
 
 
-def test_rivals__temperature_softens_what_is_too_sure():
+def test_baselines__temperature_softens_what_is_too_sure():
     import pandas as pd
 
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.normal(size=80)})
     labels = (X["a"].to_numpy() + 2 * rng.normal(size=80) > 0).astype(np.int64)
-    forest = next(r for r in rivals.rivals() if r.name == "random forest")
-    columns = rivals.Columns(["a"], [])
+    forest = next(r for r in baselines.baselines() if r.name == "random forest")
+    columns = baselines.Columns(["a"], [])
     options = {"n_classes": 3, "seed": 0}
-    proba = rivals.fit_predict(forest, columns, X, labels, X, **options)
+    proba = baselines.fit_predict(forest, columns, X, labels, X, **options)
     plain = forest.candidates(columns, 0, [])[0].fit(X, labels).predict_proba(X)
     assert proba.max(axis=1).mean() < plain.max(axis=1).mean()
     assert (proba[:, 2] < 0.01).all()  # a class that it has not seen

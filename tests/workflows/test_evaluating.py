@@ -7,7 +7,7 @@ import pytest
 import pnca
 from pnca.exceptions import InvalidInputError
 from pnca.tables import open_table
-from pnca.workflows.cases import cases_of_table, foreign_cases_of_table
+from pnca.workflows.cases import cases_of_table, ood_cases_of_table
 from pnca.workflows.evaluating import Evaluating
 
 pytestmark = pytest.mark.filterwarnings("ignore:X holds values that no training example had")
@@ -95,11 +95,11 @@ def test_report__shows_evidence_and_no_patient(model, patients, written, tmp_pat
 
     path = pnca.save(model, tmp_path / "m.pnca")
     evaluating = Evaluating(model, max_error=0.3)
-    strange = written("foreign.csv", marker=50.0)
+    strange = written("other.csv", marker=50.0)
     cases = cases_of_table(model, written(marker=patients[1]["marker"] - 1))
-    foreign = foreign_cases_of_table(model, strange)
-    found = evaluating.evaluation(cases, foreign)
-    report = evaluating.report(path, found, cases, foreign, checksums={"test.csv": "0" * 64})
+    ood = ood_cases_of_table(model, strange)
+    found = evaluating.evaluation(cases, ood)
+    report = evaluating.report(path, found, cases, ood, checksums={"test.csv": "0" * 64})
     assert set(report.cases) == set(
         [*found.confident_mistakes(3).tolist(), *found.least_familiar(3).tolist()]
     )
@@ -120,6 +120,12 @@ def test_report__out_of_fold_says_what_its_evidence_is(model, tmp_path):
     path = pnca.save(model, tmp_path / "m.pnca")
     evaluating = Evaluating(model)
     report = evaluating.report(path, evaluating.evaluation(), None, None, checksums={})
+    for row, shown in report.cases.items():  # the case is the example itself, and is left out of it
+        X = model.record_.inputs.iloc[[row]]
+        np.testing.assert_allclose(shown.case.proba, model.predict_proba(X)[0], atol=1e-9)
+        (case,) = model.explain(X)
+        expected = case.without([model.record_.ids[row]]).after[0]
+        np.testing.assert_allclose(shown.without_itself, expected)
     text = report_html(report)
     assert "learnt from this example too" in text
     assert "A separate test set says more" in text

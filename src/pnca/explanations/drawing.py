@@ -98,7 +98,7 @@ def as_svg(
 
 def as_png(picture: NDArray[Any], *, cmap: str = "gray") -> bytes:
     """A picture of values from zero to one as PNG, a pixel each; of a large one every second, or fewer."""
-    _matplotlib()
+    require_matplotlib()
     step = -(-max(picture.shape[:2]) // MOST_PIXELS)
     picture = picture[::step, ::step]
     from matplotlib.image import imsave
@@ -119,7 +119,7 @@ def as_shown(picture: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.f
 @contextmanager
 def style() -> Iterator[None]:
     """Plain text whatever it holds; fonts may lack a letter."""
-    matplotlib = _matplotlib()
+    matplotlib = require_matplotlib()
     settings = {
         "svg.fonttype": "none",
         "svg.hashsalt": "pnca",
@@ -132,7 +132,8 @@ def style() -> Iterator[None]:
         yield
 
 
-def _matplotlib() -> Any:  # noqa: ANN401
+def require_matplotlib() -> Any:  # noqa: ANN401
+    """Import matplotlib, or say which extra brings it."""
     try:
         import matplotlib
     except ImportError as error:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pnca import __version__
 from pnca.exceptions import MissingExtraError
-from pnca.explanations.drawing import as_png, as_shown, as_svg
+from pnca.explanations.drawing import as_png, as_shown, as_svg, require_matplotlib
 from pnca.explanations.figures import MAPS, draw_classes, draw_familiarity, limits_of
 from pnca.explanations.text import (
     MOST_COLUMNS,
@@ -43,6 +43,12 @@ def page_of(cases: Explanations) -> str:
     if len(cases) == 1:
         title = heading(cases[0])
     return rendered("cases.html", title=title, cases=[parts_of(case) for case in cases], version=__version__)
+
+
+def check_extra() -> None:
+    """Raise an error that names the extra if a page cannot be drawn, before anything is computed for it."""
+    require_matplotlib()
+    _environment()
 
 
 def rendered(template: str, *folders: Path, **values: Any) -> str:  # noqa: ANN401

@@ -60,6 +60,7 @@ def compare(
     Exit status: 0 if they are compared, 1 if the data or a setting is refused, 2 for a wrong command line,
     130 if it was stopped. If it is not 0, nothing was written.
     """
+    from pnca.explanations.pages import check_extra
     from pnca.files import check_target, write_text
     from pnca.interfaces.saying import say_json, stages, warn, warnings_said
     from pnca.interfaces.stopping import stoppable
@@ -68,6 +69,7 @@ def compare(
     with stoppable(), warnings_said():
         if report is not None:
             check_target(report, overwrite=force)
+            check_extra()
         if data.is_dir():
             raise InvalidInputError(f"{data} is a folder: models are compared on a table, name one.")
         table = open_users_table(data, sheet, encoding, separator)

@@ -96,6 +96,7 @@ def evaluate(
     Exit status: 0 if it is evaluated, 1 if the data, the model or a setting is refused, 2 for a wrong command
     line, 130 if it was stopped. If it is not 0, nothing was written.
     """
+    from pnca.explanations.pages import check_extra
     from pnca.files import check_target, write_text
     from pnca.interfaces.saying import stages, warnings_said
     from pnca.interfaces.stopping import stoppable
@@ -103,6 +104,7 @@ def evaluate(
     with stoppable(), warnings_said():
         if report is not None:
             check_target(report, overwrite=force)
+            check_extra()
         elif learning_curve:
             raise InvalidInputError("--learning-curve is for the report: name one with --report.")
         import pnca
@@ -117,8 +119,8 @@ def evaluate(
         with stages() as stage:
             evaluating = Evaluating(fitted, max_error=max_error, confidence=confidence, stage=stage)
             cases = None if data is None else given.labelled(data, stage)
-            foreign = None if ood is None else given.foreign(ood, stage)
-            found = evaluating.evaluation(cases, foreign)
+            others = None if ood is None else given.ood(ood, stage)
+            found = evaluating.evaluation(cases, others)
             if report is not None:
                 from pnca.reports.pages import report_html
 
@@ -126,7 +128,7 @@ def evaluate(
                     model,
                     found,
                     cases,
-                    foreign,
+                    others,
                     checksums=given.checksums,
                     pictures=given.pictures(data),
                     learning_curve=learning_curve,
@@ -191,27 +193,25 @@ class Given:
             progress=_counting(stage),
         )
 
-    def foreign(self, data: Path, stage: Callable[[str], None]) -> Cases:
+    def ood(self, data: Path, stage: Callable[[str], None]) -> Cases:
         """The cases of a table or folder, without labels."""
         from pnca.tables.files import read_table
-        from pnca.tables.names import column_of
         from pnca.vision.folders import image_files, listed_files
-        from pnca.workflows.cases import foreign_cases_of_table, foreign_images
+        from pnca.workflows.cases import ood_cases_of_table, ood_images, path_column_of
 
         stage(f"reading {data.name}")
         table = self._table(data)
         if not self.takes_images:
             assert table is not None
             self._note(data, [data])
-            return foreign_cases_of_table(self.model, table)
+            return ood_cases_of_table(self.model, table)
         if table is None:
             files = image_files(data)
         else:
-            path = self.path_column or self.model.source_.path
-            name = column_of(path, table.names, table.path, "--path-column")
+            name = path_column_of(self.model, table, self.path_column)
             files = listed_files(self.folder or data.parent, read_table(data, texts=[name])[name])
         self._note(data, files.paths if table is None else [data])
-        return foreign_images(self.model, files, data.name, self.network, progress=_counting(stage))
+        return ood_images(self.model, files, data.name, self.network, progress=_counting(stage))
 
     def pictures(self, data: Path | None) -> Pictures | None:
         """Where pictures are found, for a model of features."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pnca.evaluation import auroc_contributions, mean_interval
 from pnca.explanations.text import in_columns
 from pnca.reports.values import FloatArray, IntArray, Interval
-from pnca.reports.words import number, percent
+from pnca.reports.words import UNKNOWN, number, percent
 
 #: The models that sentences are about.
 DEFAULT, LOGISTIC, SHARES = "pnca (default)", "logistic regression", "class shares"
@@ -176,49 +176,47 @@ def _of_line(line: ModelScores, comparison: Comparison) -> str:
     nll, accuracy = line.nll_difference, line.accuracy_difference
     assert nll is not None
     assert accuracy is not None
-    said = f"NLL {signed(nll)}, accuracy {signed(accuracy, 100, ' %')} relative to the default"
+    differences = f"its NLL is {signed(nll)} and its accuracy {points(accuracy)} percentage points"
+    said = f"Relative to the default {differences}."
     if nll.low > 0 or accuracy.high < 0:
         worse = ["its NLL is"] * (nll.low > 0) + ["its accuracy is"] * (accuracy.high < 0)
-        return f"Logistic regression is not enough: {' and '.join(worse)} worse ({said})."
+        return f"Logistic regression is not enough: {' and '.join(worse)} surely worse. {said}"
     if nll.high < 0:
-        return f"Logistic regression is enough: its NLL is better ({said})."
+        return f"Logistic regression is enough: its NLL is surely better. {said}"
     return (
         f"Logistic regression is enough: with {comparison.n} examples neither its NLL nor its accuracy is "
-        f"shown to be worse ({said}). What it lacks is familiarity, and answers with a promise."
+        f"shown to be worse. {said} What it lacks is familiarity, and answers with a promise."
     )
 
 
-def signed(interval: Interval | None, factor: float = 1.0, unit: str = "") -> str:
-    """A difference with its interval: ``+0.012 (-0.003 to +0.027)``.
+def signed(interval: Interval | None, digits: int = 3) -> str:
+    """A difference with its interval, and nothing where there is none.
 
     >>> signed(Interval(0.0123, -0.003, 0.027))
     '+0.012 (-0.003 to +0.027)'
     """
     if interval is None:
         return ""
-    digits = 1 if unit else 3
-    middle, low, high = (f"{factor * end:+.{digits}f}{unit}" for end in interval)
-    return "not known" if interval.value != interval.value else f"{middle} ({low} to {high})"
+    middle, low, high = (f"{end:+.{digits}f}" for end in interval)
+    return UNKNOWN if interval.value != interval.value else f"{middle} ({low} to {high})"
+
+
+def points(interval: Interval | None) -> str:
+    """A difference of shares in percentage points, with its interval."""
+    return signed(None if interval is None else Interval(*(100 * end for end in interval)), 1)
 
 
 def comparison_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     """Scores of each model: head and rows."""
-    head = [
-        "model",
-        "accuracy",
-        "NLL",
-        "AUROC",
-        "accuracy, difference",
-        "NLL, difference",
-        "AUROC, difference",
-    ]
+    differences = ["accuracy, points", "NLL, difference", "AUROC, difference"]
+    head = ["model", "accuracy", "NLL", "AUROC", *differences]
     rows = [
         [
             model.name,
             percent(model.accuracy),
             f"{model.nll:.3f}",
             number(model.auroc),
-            signed(model.accuracy_difference, 100, " %"),
+            points(model.accuracy_difference),
             signed(model.nll_difference),
             signed(model.auroc_difference),
             f"{model.seconds:.1f}",
@@ -265,9 +263,10 @@ def how(comparison: Comparison) -> str:
     of_groups = "" if c.n_groups is None else f" in {c.n_groups} groups, which are kept together"
     return (
         f"{c.n} examples{of_groups}; {c.n_folds} folds, dealt {c.n_repeats} time{'s' * (c.n_repeats != 1)}. "
-        "Differences are from the default, with 95 % intervals over the "
+        "Differences are from the default (of accuracy in percentage points), with 95 % intervals over the "
         f"{'examples' if c.n_groups is None else 'groups'}; what other training examples would change they "
-        "do not show. Line, forest and boosting have a temperature of their own; seconds are of one fit."
+        "do not show. Logistic regression, forest and boosting have a temperature of their own; seconds "
+        "are of one fit."
     )
 
 

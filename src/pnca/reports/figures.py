@@ -112,7 +112,12 @@ def draw_familiarity(axes: Axes, familiarities: Familiarities, colours: Colours)
             edgecolor=colours.line, lw=0.3,
         )  # fmt: skip
         axes.text(
-            0, bottom + 1.07, f"{name} ({len(values)})", color=colours.ink, va="bottom", fontsize="small"
+            familiarities.least + 0.015,
+            bottom + 1.07,
+            f"{name} ({len(values)})",
+            color=colours.ink,
+            va="bottom",
+            fontsize="small",
         )
         axes.axhline(bottom, color=colours.line, lw=0.8)
     axes.axvline(familiarities.least, ymax=0.97, color=colours.mark, lw=1.2)

@@ -65,7 +65,7 @@ def report_html(report: Report) -> str:
         familiarity=familiarity(e, report.data, report.ood),
         unknown=None if e.unknown is None else words.unknown_sentence(e),
         drift=None if report.drift is None else report.drift.summary(),
-        foreign_auroc=_aurocs(e),
+        ood_aurocs=_aurocs(e),
         mistakes=_mistakes(report),
         unfamiliar=_unfamiliar(report),
         curve=None if report.curve is None else learning(report.curve),
@@ -232,7 +232,7 @@ def familiarity(evaluation: Evaluation, data: str, ood: str, mark: str = "famili
     evaluation : Evaluation
         What was computed.
     data, ood : str
-        What the labelled and the foreign inputs are called.
+        What the labelled and the out-of-distribution inputs are called.
     mark : str
         Begins every id.
     """
@@ -280,10 +280,10 @@ def figure(
 
 
 def _aurocs(evaluation: Evaluation) -> tuple[str, str]:
-    """How well evidence and confidence tell foreign inputs from others."""
-    if evaluation.foreign is None:
+    """How well evidence and confidence tell out-of-distribution inputs from others."""
+    if evaluation.ood is None:
         return "", ""
-    return words.number(evaluation.foreign.auroc), words.number(evaluation.foreign.auroc_of_confidence)
+    return words.number(evaluation.ood.auroc), words.number(evaluation.ood.auroc_of_confidence)
 
 
 def _mistakes(report: Report) -> Part:
@@ -321,14 +321,20 @@ def _case(report: Report, row: int, shown: ShownCase) -> Part:
     found["heading"] = f"{name}: labelled {label}, most probable {named}"
     confidence = decimal(float(e.said.proba[row].max()))
     said = [
-        f"Labelled {label}; most probable is {named} with probability {confidence}: {e.said.reason[row]}."
+        f"Labelled {label}; most probable is {named}, with probability {confidence}. Decision: "
+        f"{e.said.reason[row]}."
     ]
     if e.is_out_of_fold:
-        said = [
-            f"Labelled {label}; out of fold {named} was most probable, with probability {confidence}.",
-            "What follows is of the whole model, which has learnt from this example too: it is one of those "
-            "that carry the answer.",
-        ]
+        said = [f"Labelled {label}; out of fold {named} was most probable, with probability {confidence}."]
+    if (without := shown.without_itself) is not None:
+        own, other = (
+            f"{short(e.classes[int(p.argmax())])} {decimal(float(p.max()))}"
+            for p in (shown.case.proba, without)
+        )
+        said.append(
+            "What follows is of the whole model, which has learnt from this example too: it gives "
+            f"{own}, and {other} without this example among those it compares with, all else held fixed."
+        )
     found["sentences"] = [*said, *found["sentences"]]
     if shown.photos:
         found["pictures"], found["has_photos"] = [_picture(photo) for photo in shown.photos], True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pnca.reports.values import Evaluation, IntArray
+from pnca.reports.values import Evaluation, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from pnca.calibration import Audit, Drift, LearningCurve
@@ -32,6 +32,7 @@ class ShownCase:
     """An input with its evidence."""
 
     case: Explanation
+    without_itself: FloatArray | None = None  # (c,), of a training example: the answer without it
     photos: tuple[Photo, ...] = ()
 
 
@@ -46,7 +47,7 @@ class Report:
     about : dict
         What the model file holds; see :func:`pnca.workflows.about_model`.
     data, ood : str
-        Names of the files with labelled and with foreign inputs; empty where there are none.
+        Names of the files with labelled and with out-of-distribution inputs; empty where there are none.
     names : ndarray of object, shape (n,)
         What the labelled inputs are called.
     cases : dict

@@ -50,7 +50,7 @@ def evaluate(
     shares: FloatArray,
     groups: IntArray | None = None,
     unknown: tuple[Said, Mapping[str, int]] | None = None,
-    foreign: Said | None = None,
+    ood: Said | None = None,
     is_out_of_fold: bool = False,
 ) -> Evaluation:
     """Compute all that a report says of labelled inputs.
@@ -71,7 +71,7 @@ def evaluate(
         Equal for inputs that are not independent.
     unknown : tuple of Said and dict, optional
         What the model says of inputs whose label it does not know, and these labels with their counts.
-    foreign : Said, optional
+    ood : Said, optional
         What it says of inputs that belong to no class.
     is_out_of_fold : bool
         Whether the inputs are the training examples.
@@ -113,7 +113,7 @@ def evaluate(
         of_training=decided.familiarity,
         unknown_classes={} if unknown is None else unknown[1],
         unknown=None if unknown is None else others(unknown[0], said),
-        foreign=None if foreign is None else others(foreign, said),
+        ood=None if ood is None else others(ood, said),
     )
 
 

@@ -147,8 +147,8 @@ def familiarities(evaluation: Evaluation, data: str, ood: str) -> list[tuple[str
         found.append((data, evaluation.said.familiarity))
     if evaluation.unknown is not None:
         found.append(("unknown classes", evaluation.unknown.said.familiarity))
-    if evaluation.foreign is not None:
-        found.append((ood, evaluation.foreign.said.familiarity))
+    if evaluation.ood is not None:
+        found.append((ood, evaluation.ood.said.familiarity))
     return found
 
 

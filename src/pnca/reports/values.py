@@ -163,8 +163,8 @@ class Evaluation:
         Labels that are no class of the model, with their counts.
     unknown : Others or None
         What is said of inputs with such labels.
-    foreign : Others or None
-        What is said of inputs that a user named as foreign.
+    ood : Others or None
+        What is said of inputs that a user named as out-of-distribution.
     """
 
     classes: tuple[str, ...]
@@ -194,7 +194,7 @@ class Evaluation:
     of_training: FloatArray
     unknown_classes: Mapping[str, int]
     unknown: Others | None
-    foreign: Others | None
+    ood: Others | None
 
     @property
     def n(self) -> int:
@@ -241,7 +241,7 @@ class Evaluation:
             },
             "unknown_classes": dict(self.unknown_classes),
             "unknown": _of_others(self.unknown),
-            "ood": _of_others(self.foreign),
+            "ood": _of_others(self.ood),
         }
 
 

@@ -53,15 +53,15 @@ def summary_lines(evaluation: Evaluation) -> list[str]:
         f"Balanced accuracy: {percent(e.balanced_accuracy)}. AUROC: {number(e.auroc)}.",
         f"Probabilities: NLL {e.nll:.3f} nats, against {e.nll_of_shares:.3f} of the class shares alone; "
         f"calibration error (ECE) {e.ece:.3f}.",
-        f"Answers: {answers(e)}.",
+        f"Answers, {answers(e)}.",
     ]
     if e.unknown is not None:
         lines.append(f"Unknown classes: {unknown_sentence(e)}")
-    if e.foreign is not None:
+    if e.ood is not None:
         lines.append(
-            f"Out-of-distribution: AUROC {number(e.foreign.auroc)} by evidence "
-            f"({number(e.foreign.auroc_of_confidence)} by confidence); of {e.foreign.n} inputs "
-            f"{e.foreign.n_answered} were answered."
+            f"Out-of-distribution: AUROC {number(e.ood.auroc)} by evidence "
+            f"({number(e.ood.auroc_of_confidence)} by confidence); of {e.ood.n} inputs "
+            f"{e.ood.n_answered} were answered."
         )
     return lines
 
@@ -180,10 +180,10 @@ def _caution(report: Report) -> str:
             f"to recognise {enumerated([s.name for s in weak])}, which it misses more often than not"
         )
     sentence = f"Do not trust it {', or '.join([', '.join(parts[:-1]), parts[-1]])}"
-    if e.foreign is not None:
+    if e.ood is not None:
         sentence += (
-            f": of the {e.foreign.n} foreign cases in {report.ood} it answered "
-            f"{e.foreign.n_answered or 'none'}"
+            f": of the {e.ood.n} out-of-distribution cases in {report.ood} it answered "
+            f"{e.ood.n_answered or 'none'}"
         )
     return f"{sentence}."
 

@@ -80,7 +80,7 @@ def cases_of_table(
     )
 
 
-def foreign_cases_of_table(model: Any, table: TableFile) -> Cases:  # noqa: ANN401
+def ood_cases_of_table(model: Any, table: TableFile) -> Cases:  # noqa: ANN401
     """Rows of a table that belong to no class of the model; see :func:`cases_of_table`."""
     source = source_of(model)
     check_columns(table, source)
@@ -125,7 +125,7 @@ def labelled_images(
     if table is None:
         files = image_files(data)
         return LabelledImages(files=files, y=np.array(classes_of(files), dtype=object), notes=files.notes)
-    path = column_of(path_column or source.path, table.names, table.path, "--path-column")
+    path = path_column_of(model, table, path_column)
     group = source.group if source.group in table.names else None
     roles = Roles(target=_target(target, source.target, table), group=group, path=path)
     found = read_rows(table, roles, skip_missing=skip_missing)
@@ -170,13 +170,13 @@ def cases_of_images(
     kept = without_broken(images) if skip_broken else images
     labels, unknown = match_labels(require("pandas").Series(kept.y, dtype="str"), _classes(model))
     _check_known(labels, unknown, _classes(model), name)
-    found = foreign_images(model, kept.files, name, backbone, progress=progress)
+    found = ood_images(model, kept.files, name, backbone, progress=progress)
     return Cases(
         **vars(found) | {"labels": labels, "unknown": unknown, "groups": kept.groups, "notes": kept.notes}
     )
 
 
-def foreign_images(
+def ood_images(
     model: Any,  # noqa: ANN401
     files: ImageFiles,
     name: str,
@@ -188,6 +188,17 @@ def foreign_images(
     X = image_inputs(files.paths, image_source_of(model), backbone, progress)
     names = np.array(files.names, dtype=object)
     return Cases(name=name, X=np.asarray(X), names=names, paths=files.paths, notes=files.notes)
+
+
+def path_column_of(model: Any, table: TableFile, given: str | None = None) -> str:  # noqa: ANN401
+    """The column of a table that names image files: as given, or that of the fit."""
+    name = given or image_source_of(model).path
+    if not name:
+        raise InvalidInputError(
+            f"Say which column of {table.path} names the image files, with --path-column: there are "
+            f"{', '.join(map(repr, table.names[:20]))}."
+        )
+    return column_of(name, table.names, table.path, "--path-column")
 
 
 def _target(given: str | None, of_fit: str, table: TableFile) -> str:

@@ -14,15 +14,15 @@ from pnca.exceptions import InvalidInputError
 from pnca.reports.comparison import DEFAULT, Comparison, compare_predictions
 from pnca.tables import LabelledTable
 from pnca.training.sampling import assign_folds, numbered_groups
-from pnca.workflows.evaluating import silent
-from pnca.workflows.rivals import (
+from pnca.workflows.baselines import (
     FloatArray,
     IntArray,
     as_numbers_and_texts,
+    baselines,
     columns_of,
     fit_predict,
-    rivals,
 )
+from pnca.workflows.evaluating import silent
 
 #: Fits and predicts: training rows and rows that are left out.
 _Fit = Callable[[IntArray, IntArray, int], FloatArray]
@@ -37,7 +37,7 @@ def compare_on(
     seed: int = 0,
     stage: Callable[[str], None] = silent,
 ) -> Comparison:
-    """Fit the default and its rivals in the same folds, dealt several times, and compare what they predict.
+    """Fit the default and its baselines in the same folds, dealt several times, and compare them.
 
     Parameters
     ----------
@@ -111,9 +111,9 @@ def _fits(
     columns = columns_of(examples.source.sorts, codes)
     table = as_numbers_and_texts(examples.X, columns)
 
-    def of_rival(rival: Any, shown: IntArray, held_out: IntArray, seed: int) -> FloatArray:  # noqa: ANN401
+    def of_baseline(baseline: Any, shown: IntArray, held_out: IntArray, seed: int) -> FloatArray:  # noqa: ANN401
         return fit_predict(
-            rival,
+            baseline,
             columns,
             table.iloc[shown],
             labels[shown],
@@ -135,4 +135,7 @@ def _fits(
             proba[:, model.classes_] = model.predict_proba(X.iloc[held_out])
         return proba
 
-    return {DEFAULT: of_default, **{rival.name: partial(of_rival, rival) for rival in rivals()}}
+    return {
+        DEFAULT: of_default,
+        **{baseline.name: partial(of_baseline, baseline) for baseline in baselines()},
+    }

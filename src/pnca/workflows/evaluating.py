@@ -29,7 +29,7 @@ from pnca.reports.values import Evaluation, Said
 from pnca.sources import ImageSource
 from pnca.training.sampling import numbered_groups
 from pnca.workflows.about import about_model
-from pnca.workflows.answers import Answers, Asked, Settings, names_of_examples
+from pnca.workflows.answers import Answers, Asked, Settings
 from pnca.workflows.cases import Cases
 from pnca.workflows.explaining import with_numbers
 from pnca.workflows.pictures import Pictures
@@ -69,7 +69,7 @@ class Evaluating:
         """
         self.model, self.stage = model, stage
         self.answers = Answers(model, Settings(max_error=max_error, confidence=confidence, n_examples=0))
-        self.last, self.held_out = self.answers.last, self.answers.held_out
+        self.last, self.held_out = with_numbers(self.answers.last), self.answers.held_out
         self.decided = decide_held_out(
             self.held_out,
             self.last.classes_,
@@ -80,26 +80,26 @@ class Evaluating:
         self.notes: list[str] = []
         self.drift: Any = None
 
-    def evaluation(self, cases: Cases | None = None, foreign: Cases | None = None) -> Evaluation:
+    def evaluation(self, cases: Cases | None = None, ood: Cases | None = None) -> Evaluation:
         """Compute all numbers of a report.
 
         Parameters
         ----------
         cases : Cases, optional
             Labelled ones; without them the training examples, out of fold.
-        foreign : Cases, optional
+        ood : Cases, optional
             Some that belong to no class.
 
         Returns
         -------
         Evaluation
         """
-        for found in (cases, foreign):
+        for found in (cases, ood):
             self.notes += [] if found is None else found.notes
-        said = None if foreign is None else self._said(foreign)[1]
+        said = None if ood is None else self._said(ood)[1]
         return self._out_of_fold(said) if cases is None else self._of_cases(cases, said)
 
-    def _of_cases(self, cases: Cases, foreign: Said | None) -> Evaluation:
+    def _of_cases(self, cases: Cases, ood: Said | None) -> Evaluation:
         assert cases.labels is not None
         inputs, said = self._said(cases)
         is_known = cases.labels >= 0
@@ -115,13 +115,13 @@ class Evaluating:
             cases.labels[is_known],
             groups=None if groups is None else groups[is_known],
             unknown=None if is_known.all() else (said.of(~is_known), cases.unknown or {}),
-            foreign=foreign,
+            ood=ood,
         )
 
-    def _out_of_fold(self, foreign: Said | None) -> Evaluation:
+    def _out_of_fold(self, ood: Said | None) -> Evaluation:
         held_out = self.held_out
         said = Said.by(self.decided, held_out.proba, held_out.evidence)
-        options: Any = {"groups": held_out.groups, "foreign": foreign, "is_out_of_fold": True}
+        options: Any = {"groups": held_out.groups, "ood": ood, "is_out_of_fold": True}
         return self._evaluated(said, held_out.labels, **options)
 
     def _evaluated(self, said: Said, labels: NDArray[np.int64], **options: Any) -> Evaluation:  # noqa: ANN401
@@ -151,8 +151,8 @@ class Evaluating:
 
     def _leaks(self, cases: Cases, inputs: NDArray[Any]) -> Iterator[str]:
         """Cases that the model was trained on, and groups that it knows."""
-        record = getattr(self.last, "record_", None)
-        if record is None or record.inputs is None:
+        record = self.last.record_
+        if record.inputs is None:
             yield (
                 "whether some of these cases are training examples could not be looked for: the model keeps "
                 "no record of them"
@@ -194,7 +194,7 @@ class Evaluating:
         path: Path,
         evaluation: Evaluation,
         cases: Cases | None,
-        foreign: Cases | None,
+        ood: Cases | None,
         *,
         checksums: dict[str, str],
         pictures: Pictures | None = None,
@@ -208,7 +208,7 @@ class Evaluating:
             The model file.
         evaluation : Evaluation
             From :meth:`evaluation`.
-        cases, foreign : Cases, optional
+        cases, ood : Cases, optional
             Those that were evaluated.
         checksums : dict
             Of the files with them.
@@ -235,7 +235,7 @@ class Evaluating:
             evaluation=evaluation,
             about=about,
             data="" if cases is None else cases.name,
-            ood="" if foreign is None else foreign.name,
+            ood="" if ood is None else ood.name,
             names=names,
             cases=shown,
             audit=audit,
@@ -257,42 +257,44 @@ class Evaluating:
         if cases is not None:
             assert cases.labels is not None
             return cases.names[cases.labels >= 0]
-        names = names_of_examples(self.last)
-        has_ids = getattr(getattr(self.last, "record_", None), "ids", None) is not None
-        return names if has_ids else np.array([f"row {name}" for name in names], dtype=object)
+        ids = self.last.record_.ids.tolist()  # numbers are rows, as pnca fit calls examples without an --id
+        return np.array([f"row {name}" if isinstance(name, int) else str(name) for name in ids], dtype=object)
 
     def _shown(
         self, evaluation: Evaluation, cases: Cases | None, pictures: Pictures | None
     ) -> dict[int, ShownCase]:
         """Evidence of the rows that a report shows, by row."""
-        rows = shown_rows(evaluation)
+        rows, record = shown_rows(evaluation), self.last.record_
         if cases is None:
-            record = getattr(self.last, "record_", None)
-            if record is None or record.inputs is None:
+            if record.inputs is None:
                 return {}
             model, X, places = self.last, record.inputs, rows
         else:
             assert cases.labels is not None
             model, X, places = self.model, cases.X, np.flatnonzero(cases.labels >= 0)[rows]
-        with_numbers(self.last)
+        found = explain(model, _rows(X, places))
+        return {
+            row: self._shown_case(case, row, cases, place, pictures)
+            for row, place, case in zip(rows.tolist(), places.tolist(), found, strict=True)
+        }
+
+    def _shown_case(
+        self, case: Explanation, row: int, cases: Cases | None, place: int, pictures: Pictures | None
+    ) -> ShownCase:
+        """The evidence of one row, which has this place among the cases or in the training data."""
+        without, record = None, self.last.record_
+        if cases is None:
+            without = case.without([record.ids[place]]).after[0]
         source = getattr(self.model, "source_", None)
-        has_features = isinstance(source, ImageSource) and source.has_features
-        shown = {}
-        for row, place, case in zip(
-            rows.tolist(), places.tolist(), explain(model, _rows(X, places)), strict=True
-        ):
-            case = replace(case, row=row)
-            case = _without_columns(case) if has_features else case
-            photos = () if pictures is None else pictures.of(case, None if cases is None else cases, place)
-            shown[row] = ShownCase(case=case, photos=photos)
-        return shown
+        if isinstance(source, ImageSource) and source.has_features:
+            case = _without_columns(case)
+        photos = () if pictures is None else pictures.of(case, cases, place)
+        return ShownCase(case=replace(case, row=row), photos=photos, without_itself=without)
 
     def _audit(self) -> Audit | None:
         """Findings about the training examples; names of groups, which may be patients', are not shown."""
         source, shown = getattr(self.model, "source_", None), copy.copy(self.last)
-        record = getattr(shown, "record_", None)
-        if record is not None:
-            shown.record_ = replace(record, groups=None)
+        shown.record_ = replace(shown.record_, groups=None)
         found: Audit = shown.audit()
         if isinstance(source, ImageSource) and source.has_features:
             kept = tuple(finding for finding in found if finding.kind not in _OF_COLUMNS)

@@ -105,11 +105,14 @@ def explain_image(
 
 
 def with_numbers(model: Any) -> Any:  # noqa: ANN401
-    """The model; one without a record calls its examples by their row from 1, as predictions do."""
-    if not hasattr(model, "record_"):
-        rows = np.arange(1, model.n_samples_fit_ + 1)
+    """The model; one whose examples have no names calls them by their row from 1, as predictions do."""
+    rows = np.array([f"row {row}" for row in range(1, model.n_samples_fit_ + 1)], dtype=object)
+    record: Record | None = getattr(model, "record_", None)
+    if record is None:
         labels = model.classes_[model.support_labels_]
         model.record_ = Record(inputs=None, labels=labels, ids=rows, missing=NO_RECORD)
+    elif record.ids is None:
+        model.record_ = replace(record, ids=rows)
     return model
 
 

@@ -169,7 +169,7 @@ def _body(service: Service, most: int) -> dict[str, Any]:
 def _predictions(service: Service, batch: Batch, found: Answered) -> Predictions:
     decisions, classes, proba = found.decisions, service.last.classes_, batch.scores.proba
     shown = [str(label) for label in classes.tolist()]
-    names, record = names_of_examples(service.last), service.last.record_
+    names, record = names_of_examples(service.last), service.record
     sets = found.sets
     predictions = []
     for i in range(len(batch)):

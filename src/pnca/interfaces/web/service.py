@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,11 +58,13 @@ class Service:
         self.last, _ = last_step(model, None, "decide")
         held_out_of(self.last)  # an error if no decision can be made
         self.kind = kind_of(model)
-        with_numbers(self.last)
         self.model = model
+        #: A copy whose training examples all have names, if only their rows.
+        shown = with_numbers(copy.copy(self.last))
+        self.record, self._explained = shown.record_, shown if self.last is model else model
         if self.kind == IMAGES and image_source_of(model).has_features and settings.backbone is None:
             raise InvalidInputError("This model was fitted on features of images: pass its backbone, too.")
-        inputs = self.last.record_.inputs
+        inputs = self.record.inputs
         #: Whether there are pictures of training examples.
         self.has_pictures = self.kind == IMAGES and (
             settings.images is not None or (inputs is not None and inputs.ndim > 2)
@@ -114,7 +117,7 @@ class Service:
 
     async def explained(self, batch: Batch, row: int, k: int = 5) -> Explanation:
         """The case of one input of a batch."""
-        return await self.worker.run(explain_input, self.model, batch, row, k)
+        return await self.worker.run(explain_input, self._explained, batch, row, k)
 
     async def without(self, case: Explanation, rows: Sequence[int]) -> WhatIf | None:
         """The answer of a case without some training examples, by their rows."""
@@ -122,7 +125,7 @@ class Service:
 
     async def sample(self, row: int, k: int = 5) -> Sample:
         """A training example, explained without itself."""
-        return await self.worker.run(sample_of, self.model, row, k)
+        return await self.worker.run(sample_of, self._explained, row, k)
 
     async def _batch_of_table(self, table: Any) -> Batch:  # noqa: ANN401
         inputs, parts = await asyncio.to_thread(table_parts, self.model, table, self.limits.max_rows)

@@ -152,7 +152,7 @@ def _add_examples(router: APIRouter, service: Service, usual: float) -> None:
     @router.get("/examples/{number}/picture")
     async def picture(number: int) -> Response:
         row = _place(number, service.last.n_samples_fit_)
-        settings, record = service.settings, service.last.record_
+        settings, record = service.settings, service.record
         png = await asyncio.to_thread(training_picture, record, row, settings.images, settings.limits.images)
         if png is None:
             raise HTTPException(404, "There is no picture of this training example.")
@@ -180,8 +180,7 @@ def _place(number: int, n: int) -> int:
 
 
 def _name_of_example(service: Service, row: int) -> str:
-    ids = service.last.record_.ids
-    return f"row {row + 1}" if ids is None else short(ids[row], most=80)
+    return short(service.record.ids[row], most=80)
 
 
 def _notes(batch: Batch, found: Answered) -> tuple[str, ...]:

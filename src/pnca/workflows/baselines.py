@@ -38,7 +38,7 @@ class Columns(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rival:
+class Baseline:
     """A model: candidates for its settings, and whether its probabilities get a temperature."""
 
     name: str
@@ -86,19 +86,19 @@ def as_numbers_and_texts(X: pd.DataFrame, columns: Columns) -> pd.DataFrame:
     return table
 
 
-def rivals() -> list[Rival]:
+def baselines() -> list[Baseline]:
     """Logistic regression, random forest, gradient boosting, support vector machine, class shares."""
     return [
-        Rival(LOGISTIC, _logistic),
-        Rival("random forest", _forest),
-        Rival("gradient boosting", _boosting),
-        Rival("calibrated SVM", _machine, has_temperature=False),
-        Rival(SHARES, _shares, has_temperature=False),
+        Baseline(LOGISTIC, _logistic),
+        Baseline("random forest", _forest),
+        Baseline("gradient boosting", _boosting),
+        Baseline("calibrated SVM", _machine, has_temperature=False),
+        Baseline(SHARES, _shares, has_temperature=False),
     ]
 
 
 def fit_predict(
-    rival: Rival,
+    baseline: Baseline,
     columns: Columns,
     X: pd.DataFrame,
     labels: IntArray,
@@ -108,14 +108,14 @@ def fit_predict(
     seed: int,
     groups: IntArray | None = None,
 ) -> FloatArray:
-    """Fit a rival with its best settings and its temperature, and predict: (n', c).
+    """Fit a baseline with its best settings and its temperature, and predict: (n', c).
 
     Settings and temperature are those under which the labels are most probable in five folds of the training
     examples, which keep groups together.
 
     Parameters
     ----------
-    rival : Rival
+    baseline : Baseline
         The model.
     columns : Columns
         What the columns hold.
@@ -132,16 +132,16 @@ def fit_predict(
     """
     folds = assign_folds(labels, _N_INNER_FOLDS, np.random.RandomState(seed), groups)
     splits = [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in np.unique(folds)]
-    candidates = rival.candidates(columns, seed, splits)
+    candidates = baseline.candidates(columns, seed, splits)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of convergence, and of columns that are the same in a fold
         best, temperature = candidates[0], 1.0
-        if rival.has_temperature:
+        if baseline.has_temperature:
             tried = [_tempered(model, X, labels, splits, n_classes) for model in candidates]
             place = int(np.argmin([loss for loss, _ in tried]))
             best, temperature = candidates[place], tried[place][1]
         proba = _aligned(best.fit(X, labels), new, n_classes)
-    if not rival.has_temperature:
+    if not baseline.has_temperature:
         return proba
     return np.exp(apply_temperature(_log(proba), temperature))
 
