@@ -350,3 +350,25 @@ def test_service__scores_parts_of_a_table_alike(table_model, table_client, csv_f
         np.testing.assert_allclose(
             list(one["probabilities"].values()), list(other["probabilities"].values()), rtol=1e-9
         )
+
+
+def test_models__without_their_record_say_so_and_answer(table_model, csv_file, tmp_path):
+    import pnca
+    from pnca.tables import open_table
+    from pnca.workflows import predict_table
+    from pnca.workflows.answers import Settings
+
+    model = pnca.load(pnca.save(table_model, tmp_path / "m.pnca", store="predictive"))
+    (tmp_path / "new.csv").write_bytes(csv_file)
+    table = open_table(tmp_path / "new.csv")
+    predict_table(model, table, tmp_path / "p.csv", Settings(n_examples=5))
+    with asked(model) as client:
+        assert "no record of its training examples" in client.get("/").text
+        assert client.get("/examples/3").status_code == 422
+        page = client.post("/inputs", files={"files": ("new.csv", csv_file)}).url.path
+        written = client.get(f"{page}/predictions.csv").text.splitlines()
+        expected = (tmp_path / "p.csv").read_text().splitlines()
+        assert [line.split(",")[:3] for line in written] == [line.split(",")[:3] for line in expected]
+        assert [line.split(",")[-2] for line in written] == [line.split(",")[-2] for line in expected]
+        assert "Without 1 training example" in client.get(f"{page}/1?without=5").text
+        assert client.get("/model").status_code == 200
