@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataError
 from pnca.record import Record
 from pnca.sources import ImageSource
 from pnca.vision.images import ImageLimits, decode_image, prepared_image, read_bytes
@@ -101,8 +102,10 @@ def training_picture(
     place, root = (folder / str(record.ids[row])).resolve(), folder.resolve()
     if not place.is_relative_to(root) or not place.is_file():
         return None
-    name = Path(str(record.ids[row])).name
-    return _png(decode_image(read_bytes(place), path=name, limits=limits))
+    try:
+        return _png(decode_image(read_bytes(place), path=place.name, limits=limits))
+    except (CorruptDataError, InvalidInputError, MissingDataError):  # it is not what it was
+        return None
 
 
 def _as_bytes(picture: NDArray[Any], among: NDArray[Any]) -> NDArray[np.uint8]:

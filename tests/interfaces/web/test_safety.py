@@ -282,7 +282,8 @@ def test_training_pictures__outside_of_the_folder_are_not_shown(tmp_path):
     for path in (inside / "a.png", tmp_path / "secret.png"):
         path.write_bytes(png(np.zeros((8, 8), dtype=np.uint8)))
     (inside / "link.png").symlink_to(tmp_path / "secret.png")
-    names = ["a.png", "../secret.png", str(tmp_path / "secret.png"), "link.png", "none.png"]
-    record = Record(inputs=np.zeros((5, 3)), labels=np.zeros(5), ids=np.array(names, dtype=object))
-    found = [training_picture(record, row, inside) is not None for row in range(5)]
-    assert found == [True, False, False, False, False]
+    (inside / "damaged.png").write_bytes(b"x")
+    names = ["a.png", "../secret.png", str(tmp_path / "secret.png"), "link.png", "none.png", "damaged.png"]
+    record = Record(inputs=np.zeros((6, 3)), labels=np.zeros(6), ids=np.array(names, dtype=object))
+    found = [training_picture(record, row, inside) is not None for row in range(6)]
+    assert found == [True, False, False, False, False, False]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from starlette.exceptions import HTTPException
 
 from pnca import __version__
@@ -72,16 +73,23 @@ def make_api(service: Service) -> APIRouter:
 def _add_predict(router: APIRouter, service: Service) -> None:
     asked, body = service.settings.answers, _body(service, service.limits.max_rows)
 
-    @router.post("/api/predict", summary="Predict rows or images", openapi_extra={"requestBody": body})
+    @router.post(
+        "/api/predict",
+        response_model=Predictions,
+        summary="Predict rows or images",
+        openapi_extra={"requestBody": body},
+    )
     async def predict(
         request: Request,
         max_error: MaxError = asked.max_error,
         confidence: Confidence = asked.confidence,
         coverage: Coverage = asked.coverage,
-    ) -> Predictions:
+    ) -> Response:
         batch = await _batch(service, request)
         found = await service.answered(batch, max_error=max_error, confidence=confidence, coverage=coverage)
-        return _predictions(service, batch, found)
+        # Of many rows this takes a while, in which others are answered.
+        content = await asyncio.to_thread(lambda: _predictions(service, batch, found).model_dump_json())
+        return Response(content, media_type="application/json")
 
 
 def _add_explain(router: APIRouter, service: Service) -> None:
