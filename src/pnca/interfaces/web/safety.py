@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import socket
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlsplit
@@ -15,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pnca.explanations.pages import rendered
 from pnca.interfaces.web.pages import TEMPLATES
-from pnca.interfaces.web.settings import LOOPBACK, Limits, ServerSettings
+from pnca.interfaces.web.settings import EVERYWHERE, LOOPBACK, Limits, ServerSettings
 
 #: Nothing from another host, nothing inline, no frame around the page.
 POLICY = (
@@ -86,8 +87,8 @@ class Guard:
     def is_known(self, host: str) -> bool:
         """Whether a Host header names this server.
 
-        Of a server at all addresses of a machine these are its addresses, as a foreign name that leads here
-        is one that somebody else chose.
+        Of a server at all addresses of a machine these are its addresses and its own name: any other name
+        that leads here is one that somebody else chose.
         """
         try:
             parts = urlsplit(f"//{host}")
@@ -102,7 +103,8 @@ class Guard:
             return name in LOOPBACK
         if name == self.settings.host.lower() or name in LOOPBACK:
             return True
-        return self.settings.host in ("0.0.0.0", "::") and _is_address(name)
+        is_own = _is_address(name) or name == socket.gethostname().lower()
+        return self.settings.host in EVERYWHERE and is_own
 
     def _is_token(self, given: Iterable[str]) -> bool:
         wanted = (self.settings.token or "").encode()

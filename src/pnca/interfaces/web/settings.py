@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MIB = 2**20
 #: Names and addresses that never leave the machine.
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+#: Addresses that stand for all those of a machine.
+EVERYWHERE = ("0.0.0.0", "::")
 #: Characters of a token; what people make up is shorter.
 SHORTEST_TOKEN = 16
 
