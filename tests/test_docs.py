@@ -1,6 +1,7 @@
 """The site builds without a warning, is whole, loads nothing from elsewhere, and its front page is true."""
 
 import ast
+import csv
 import re
 import shutil
 import subprocess
@@ -223,6 +224,16 @@ def test_front_page__wins_and_losses_are_those_of_the_benchmark():
     ours, benchmark = table("docs/index.md", "measure"), table("docs/benchmark.md", "measure")
     assert len(ours) == 4
     assert {name: benchmark[name] for name in ours} == ours
+
+
+def test_page__its_costs_are_those_that_were_measured():
+    with (ROOT / "benchmarks" / "results" / "serving.csv").open(encoding="utf-8") as file:
+        measured = list(csv.DictReader(file))
+    shown = table("docs/page.md", "clients")
+    columns = ["per_second", "p50_ms", "p99_ms", "cpu_ms", "ratio", "cpu_ratio"]
+    assert list(shown) == ["directly", *(line["clients"] for line in measured[1:])]
+    for row, line in zip(shown.values(), measured, strict=True):
+        assert list(row.values())[1:] == [line[column] for column in columns]
 
 
 def test_gallery__has_every_example():

@@ -1,5 +1,6 @@
 """Every benchmark runs at toy size and writes records that can be read; no time is asserted."""
 
+import csv
 import pkgutil
 import shlex
 import warnings
@@ -21,6 +22,7 @@ import predicting_files
 import problems
 import scaling
 import scoring
+import serving
 import small_fits
 from measuring import (
     INSIDE,
@@ -366,3 +368,17 @@ def test_inputs__of_two_seeds_share_their_classes():
     difference = a[y == 0].mean(axis=0) - b[y == 0].mean(axis=0)
     assert np.abs(difference).max() < 0.3 * 0.7
     assert a.dtype == np.float32
+
+
+def test_serving__asks_a_server_on_this_machine_and_the_model_directly(tmp_path, capsys):
+    pytest.importorskip("fastapi")
+    out = tmp_path / "serving.csv"
+    serving.main(["--tiny", "--requests", "8", "--clients", "1", "4", "--out", str(out)])
+    with out.open() as file:
+        lines = list(csv.DictReader(file))
+    assert [line["clients"] for line in lines] == ["0", "1", "4"]
+    assert {line["requests"] for line in lines} == {"8"}
+    for line in lines:
+        assert float(line["cpu_ms"]) > 0
+        assert 0 < float(line["p50_ms"]) <= float(line["p99_ms"])
+    assert float(lines[0]["ratio"]) == 1

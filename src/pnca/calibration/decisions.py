@@ -26,6 +26,7 @@ from pnca.calibration.selective import Threshold, certified_threshold
 from pnca.exceptions import MissingExtraError
 
 ANSWERED, UNFAMILIAR, AMBIGUOUS, CANNOT_PROMISE = "answered", "unfamiliar", "ambiguous", "cannot promise"
+REASONS = (ANSWERED, AMBIGUOUS, UNFAMILIAR, CANNOT_PROMISE)
 #: The largest float below one: with promises by class a confidence beside it would be rounded to one.
 _LARGEST_CONFIDENCE = math.nextafter(1.0, 0.0)
 _TINY = float(np.finfo(np.float64).tiny)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pnca.exceptions import MissingExtraError
+from pnca.explanations.svg import without_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +80,7 @@ def as_svg(
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(from_matplotlib, format="svg", transparent=True, metadata=nothing)
     text = from_matplotlib.getvalue()
-    text = text[text.index("<svg") :]
+    text = without_styles(text[text.index("<svg") :])
     for name, colour in VARIABLES.items():
         text = text.replace(colour, f"var(--{name})")
     text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{mark}-", text)

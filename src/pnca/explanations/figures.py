@@ -68,6 +68,7 @@ def draw_familiarity(axes: Axes, case: Explanation, colours: Colours) -> None:
     low, high = (float(shown.min()), float(shown.max())) if len(shown) else (0.0, 0.0)
     margin = 0.15 * max(high - low, 1e-9)
     axes.hist(shown, bins=min(30, max(5, len(shown) // 8)), color=colours.others)
+    axes.set_ylim(top=1.4 * axes.get_ylim()[1])  # room for the words above the bars
     here = min(max(usual.evidence, low - margin), high + margin)
     axes.axvline(here, color=colours.mark, lw=2)
     is_beyond = not low - margin <= usual.evidence <= high + margin

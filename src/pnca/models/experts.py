@@ -137,9 +137,14 @@ class ForestExpert:
         of_examples, weights, labels = (
             part.to(device) for part in (self.of_examples, self.weights, self.labels)
         )
-        shares = (weights / weights.sum()).expand(len(inputs), -1).clone()
+        of_all, leaf_weights = weights / weights.sum(), self.leaf_weights.to(device)
+        has_removed = bool((weights == 0).any())
+        shares = of_all.expand(len(inputs), -1).clone()
         for of_inputs, of_tree in zip(leaves.T, of_examples.T, strict=True):
-            in_leaf = weights / self.leaf_weights.to(device)[of_tree]
+            in_leaf = weights / leaf_weights[of_tree]
+            if has_removed:  # perhaps all examples of a leaf, which then answers as all of them do
+                in_leaf = in_leaf.nan_to_num(nan=0.0)
+                shares += torch.where((leaf_weights[of_inputs] == 0)[:, None], of_all, 0.0)
             shares += torch.where(of_inputs[:, None] == of_tree, in_leaf, 0.0)
         sums = self._sums(leaves)
         ratio = tempered(sums.log(), self.temperature) - sums.log()

@@ -55,9 +55,13 @@ def answers_with(
     labels: NDArray[np.int64],
     weights: FloatArray,
 ) -> FloatArray:
-    """Probabilities (n, c) with other labels (N,) and weights (N,) of the training examples.
+    """Probabilities (n, c) with other labels (N,) and weights (N,) of the training examples."""
+    return np.exp(with_support(fitted, labels, weights).log_probabilities(inputs, device))
 
-    A weight of zero removes one.
+
+def with_support(fitted: Fitted, labels: NDArray[np.int64], weights: FloatArray) -> Fitted:
+    """The same with other labels (N,) and weights (N,) of the training examples; zero removes one.
+
     Everything else is held fixed: networks, trees, line, bandwidth, weights of the pool, class shares,
     novelty and say.
     """
@@ -73,8 +77,7 @@ def answers_with(
             for name, expert in pool.experts.items()
         }
         pool = replace(pool, experts=experts)
-    other = replace(fitted, reader=replace(reader, support=support, pool=pool))
-    return np.exp(other.log_probabilities(inputs, device))
+    return replace(fitted, reader=replace(reader, support=support, pool=pool))
 
 
 def _ledger_of_piece(

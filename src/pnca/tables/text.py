@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, BinaryIO, NoReturn, TextIO
 
 from pnca.exceptions import InvalidInputError
 from pnca.files import open_to_read
@@ -43,6 +43,7 @@ class TextTable:
     encoding: str
     delimiter: str
     notes: tuple[str, ...] = ()
+    content: bytes | None = None  # of the file, where it is not on a disk
 
     @property
     def has_commas(self) -> bool:
@@ -52,7 +53,7 @@ class TextTable:
     def frames(self, numbers: Collection[str] = ()) -> Iterator[pd.DataFrame]:
         """Tables of some rows each: text, and numbers in the columns of that name where all are some."""
         row = 0
-        with open_to_read(self.path, "table") as file:
+        with _opened(self.path, self.content) as file:
             text = io.TextIOWrapper(file, self.encoding, newline="")
             try:
                 next(csv.reader(text, delimiter=self.delimiter))
@@ -151,8 +152,13 @@ class TextTable:
         return records
 
 
-def open_text(path: Path, encoding: str | None = None, delimiter: str | None = None) -> TextTable:
-    """Find out how a text file is written, and the names of its columns."""
+def open_text(
+    path: Path, encoding: str | None = None, delimiter: str | None = None, content: bytes | None = None
+) -> TextTable:
+    """Find out how a text file is written, and the names of its columns.
+
+    With its ``content`` nothing is read from a disk, and ``path`` is a name.
+    """
     if encoding is not None:
         try:
             codecs.lookup(encoding)
@@ -160,11 +166,11 @@ def open_text(path: Path, encoding: str | None = None, delimiter: str | None = N
             raise InvalidInputError(f"There is no encoding {encoding!r}: name {_ENCODINGS}.") from None
     if delimiter is not None and len(delimiter) != 1:
         raise InvalidInputError(f"A separator is one character; got {delimiter!r}.")
-    found = _find_encoding(path)
+    found = _find_encoding(path, content)
     used = encoding or found
     if delimiter is None and path.suffix.lower() in (".tsv", ".tab"):
         delimiter = "\t"
-    with open_to_read(path, "table") as file:
+    with _opened(path, content) as file:
         text = io.TextIOWrapper(file, used, newline="")
         try:
             first = _first_line(text, path)
@@ -172,12 +178,22 @@ def open_text(path: Path, encoding: str | None = None, delimiter: str | None = N
         except UnicodeError as error:
             _refuse_encoding(path, used, 0, error)
     delimiter = delimiter or _find_delimiter(sample)
-    header = next(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), [])
+    try:
+        header = next(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), [])
+    except csv.Error as error:
+        raise InvalidInputError(
+            f"{path}: the first line cannot be read ({error}): it names the columns, so this is no table."
+        ) from error
     names = check_names(header, path)
     note = (
         f"{path} is not UTF-8 and was read as Windows-1252 (cp1252); if letters are wrong, name its encoding"
     )
-    return TextTable(path, names, used, delimiter, (note,) if used == "cp1252" and not encoding else ())
+    notes = (note,) if used == "cp1252" and not encoding else ()
+    return TextTable(path, names, used, delimiter, notes, content)
+
+
+def _opened(path: Path, content: bytes | None) -> BinaryIO:
+    return open_to_read(path, "table") if content is None else io.BytesIO(content)
 
 
 def _first_line(text: TextIO, path: Path) -> str:
@@ -194,9 +210,9 @@ def _first_line(text: TextIO, path: Path) -> str:
     return line
 
 
-def _find_encoding(path: Path) -> str:
+def _find_encoding(path: Path, content: bytes | None) -> str:
     """UTF-8 if the whole file is, or what its first bytes say; otherwise what Windows wrote."""
-    with open_to_read(path, "table") as file:
+    with _opened(path, content) as file:
         start = file.read(4)
         if not start:
             raise InvalidInputError(f"{path} is empty (0 bytes).")

@@ -69,7 +69,9 @@ def image_features(
     waiting: list[tuple[int, NDArray[np.uint8]]] = []  # rows with their pixels, at most one batch
 
     def compute() -> None:
-        for (row, _), vector in zip(waiting, _compute(waiting, backbone, files), strict=True):
+        names = [files[row] for row, _ in waiting]
+        vectors = compute_features(np.stack([pixels for _, pixels in waiting]), backbone, names)
+        for (row, _), vector in zip(waiting, vectors, strict=True):
             features[row] = vector
             if kept is not None:
                 kept.store(digests[row], vector)
@@ -94,20 +96,34 @@ def image_features(
     return features[[first_row[digest] for digest in digests]]
 
 
-def _compute(
-    waiting: list[tuple[int, NDArray[np.uint8]]], backbone: Backbone, files: list[Path]
+def compute_features(
+    pixels: NDArray[np.uint8], backbone: Backbone, names: Sequence[str | Path]
 ) -> NDArray[np.float32]:
-    """Run the network on one batch; features of another shape, or not finite, are an error."""
-    vectors = backbone(np.stack([pixels for _, pixels in waiting]))  # (batch, n_features)
-    if np.shape(vectors) != (len(waiting), backbone.n_features):
+    """Run the network on one batch; features of another shape, or not finite, are an error.
+
+    Parameters
+    ----------
+    pixels : ndarray of shape (batch, size, size, 3), uint8
+        Images as the network takes them.
+    backbone : Backbone
+        The network.
+    names : sequence of batch str or Path
+        Names of the images, for errors.
+
+    Returns
+    -------
+    ndarray of shape (batch, n_features), float32
+    """
+    vectors = backbone(pixels)
+    if np.shape(vectors) != (len(pixels), backbone.n_features):
         raise InvalidInputError(
-            f"{backbone.name} must give features of shape {(len(waiting), backbone.n_features)}, "
+            f"{backbone.name} must give features of shape {(len(pixels), backbone.n_features)}, "
             f"but they have shape {np.shape(vectors)}."
         )
-    for (row, _), vector in zip(waiting, vectors, strict=True):
+    for name, vector in zip(names, vectors, strict=True):
         if not np.isfinite(vector).all():
             raise CorruptDataError(
-                f"{backbone.name} gives features that are not numbers for {files[row]}: "
+                f"{backbone.name} gives features that are not numbers for {name}: "
                 "its weights are damaged, or it expects pixels on another scale."
             )
     return vectors

@@ -24,6 +24,22 @@ Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos"]
 _VERSION = 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class ImageLimits:
+    """What is asked of an image from a stranger before it is decoded.
+
+    Attributes
+    ----------
+    max_pixels : int
+        Pixels that it may have.
+    formats : tuple of str
+        Formats of Pillow that are tried. Some others start programs, such as those of PostScript.
+    """
+
+    max_pixels: int = 40_000_000
+    formats: tuple[str, ...] = ("PNG", "JPEG", "TIFF", "BMP", "GIF", "WEBP")
+
+
 def check_choice(name: str, value: object, choices: object) -> None:
     """Refuse a value that is not among those of a ``Literal`` type."""
     if value not in (known := get_args(choices)):
@@ -152,7 +168,7 @@ def read_pixels(path: str | Path, size: tuple[int, int] | None = None) -> NDArra
     """
     from PIL import Image
 
-    image = _decode(read_bytes(path), path)
+    image = decode_image(read_bytes(path), path=path)
     if size is not None and image.size != (size[1], size[0]):
         image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
     return np.array(image)
@@ -166,7 +182,14 @@ def read_bytes(path: str | Path) -> bytes:
 
 def prepare_image(content: bytes, preprocessing: Preprocessing, *, path: str | Path) -> NDArray[np.uint8]:
     """Decode the bytes of an image file to uint8 of shape (size, size, 3); ``path`` is named in errors."""
-    image = _resize(_decode(content, path), preprocessing, path)
+    return prepared_image(decode_image(content, path=path), preprocessing, path=path)
+
+
+def prepared_image(
+    image: Image.Image, preprocessing: Preprocessing, *, path: str | Path
+) -> NDArray[np.uint8]:
+    """Bring a decoded image to uint8 of shape (size, size, 3)."""
+    image = _resize(image, preprocessing, path)
     if preprocessing.equalise:
         from PIL import ImageOps
 
@@ -176,8 +199,11 @@ def prepare_image(content: bytes, preprocessing: Preprocessing, *, path: str | P
     return np.array(image.crop((left, top, left + size, top + size)).convert("RGB"))
 
 
-def _decode(content: bytes, path: str | Path) -> Image.Image:
-    """Decode to mode L or RGB, upright."""
+def decode_image(content: bytes, *, path: str | Path, limits: ImageLimits | None = None) -> Image.Image:
+    """Decode the bytes of an image file to Pillow's mode L or RGB, upright; ``path`` is named in errors.
+
+    ``limits`` hold for images from strangers; without them Pillow's own limit of pixels does.
+    """
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
@@ -185,13 +211,13 @@ def _decode(content: bytes, path: str | Path) -> Image.Image:
     if not content:
         raise CorruptDataError(f"The image {path} is empty (0 bytes).")
     if is_dicom(content):
-        pixels = dicom_pixels(content, path)
+        pixels = dicom_pixels(content, path, None if limits is None else limits.max_pixels)
         is_ready = pixels.dtype == np.uint8 and pixels.ndim == 3
         return Image.fromarray(pixels if is_ready else _stretch(pixels, path))
     try:
-        with Image.open(io.BytesIO(content)) as image:
+        with Image.open(io.BytesIO(content), formats=None if limits is None else limits.formats) as image:
             # Pillow itself refuses twice its limit, and up to that only warns.
-            if not _is_within_limit(image.size):
+            if not _is_within_limit(image.size, None if limits is None else limits.max_pixels):
                 raise Image.DecompressionBombError(f"it is {image.width:,} by {image.height:,}")
             image.load()  # the decoding; open reads the header alone
             upright = ImageOps.exif_transpose(image)
@@ -209,11 +235,12 @@ def _decode(content: bytes, path: str | Path) -> Image.Image:
     return _to_8_bits(upright, path)
 
 
-def _is_within_limit(size: tuple[int, int]) -> bool:
-    """Whether an image of this width and height has no more pixels than Pillow's limit, if there is one."""
+def _is_within_limit(size: tuple[int, int], most: int | None = None) -> bool:
+    """Whether an image of this width and height has no more pixels than that, and than Pillow's limit."""
     from PIL import Image
 
-    return Image.MAX_IMAGE_PIXELS is None or size[0] * size[1] <= Image.MAX_IMAGE_PIXELS
+    limits = [limit for limit in (most, Image.MAX_IMAGE_PIXELS) if limit is not None]
+    return all(size[0] * size[1] <= limit for limit in limits)
 
 
 def _to_8_bits(image: Image.Image, path: str | Path) -> Image.Image:

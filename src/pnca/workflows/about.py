@@ -30,15 +30,36 @@ def about_model(path: str | Path) -> dict[str, Any]:
         Plain values, as JSON has them.
     """
     manifest, model = unpacked(path).about, load(path)
-    last = model[-1] if hasattr(model, "steps") else model
     return {
         "file": str(path),
         "sha256": checksum_of([path], "model file"),
         "pnca": manifest["pnca"],
         "format": manifest["format"],
-        "model": manifest["model"],
+        **about_fitted(model),
+    }
+
+
+def about_fitted(model: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Describe a fitted model: what :func:`about_model` says of it, but for its file.
+
+    Parameters
+    ----------
+    model : PNCAClassifier, or Pipeline that ends in one
+        Fitted, or loaded.
+
+    Returns
+    -------
+    dict
+        Plain values, as JSON has them.
+    """
+    last = model
+    while hasattr(last, "steps"):
+        last = last[-1]
+    groups = getattr(last, "groups_", None)
+    return {
+        "model": type(last).__name__,
         "n_examples": last.n_samples_fit_,
-        "n_groups": manifest["groups"],
+        "n_groups": None if groups is None else len(set(groups.tolist())),
         "classes": _classes(last),
         "columns": _columns(last),
         "source": _source(last),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -40,6 +40,65 @@ class Settings:
     n_examples: int = 3  # training examples that are named with each prediction
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores:
+    """What a model says of inputs, whatever is asked of it later: all that decisions are made of.
+
+    Attributes
+    ----------
+    inputs : ndarray of shape (n, ...)
+        The inputs as the classifier takes them.
+    proba : ndarray of shape (n, c)
+        Class probabilities.
+    evidence : ndarray of shape (n,)
+        Log kernel mass.
+    rows, shares : ndarray of shape (n, k)
+        The training examples that count most in each prediction, and their shares.
+    """
+
+    inputs: NDArray[Any]
+    proba: NDArray[np.float64]
+    evidence: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    shares: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.evidence)
+
+    def of(self, rows: slice) -> Scores:
+        """Those of some inputs."""
+        return Scores(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Scores]) -> Scores:
+        """Those of several parts, one after the other."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+
+def checked_inputs(model: Any, X: Any) -> NDArray[Any]:  # noqa: ANN401
+    """Inputs X (n, ...) as the classifier at the end of a pipeline takes them, or an error."""
+    last, given = last_step(model, X, "decide")
+    found: NDArray[Any] = check_inputs(last, last.fitted_, given)
+    return found
+
+
+def scores_of(model: Any, inputs: NDArray[Any], n_examples: int = 3) -> Scores:  # noqa: ANN401
+    """Ask a model of inputs (n, ...) that :func:`checked_inputs` returned."""
+    last, _ = last_step(model, None, "decide")
+    fitted, device = last.fitted_, last.device
+    rows, shares = np.empty((len(inputs), 0), dtype=np.int64), np.empty((len(inputs), 0))
+    if n_examples:
+        rows, shares = fitted.neighbours(inputs, device, n_examples)
+    return Scores(
+        inputs=inputs,
+        proba=np.exp(fitted.log_probabilities(inputs, device)),
+        evidence=fitted.log_evidence(inputs, device),
+        rows=rows,
+        shares=shares,
+    )
+
+
 class Asked(NamedTuple):
     """What a model says of inputs."""
 
@@ -55,7 +114,7 @@ class Answers:
     def __init__(self, model: Any, settings: Settings | None = None, seed: int = 0) -> None:  # noqa: ANN401
         self.settings = settings or Settings()
         self.model = model
-        self.last, _ = last_step(model, None, "decide") if not hasattr(model, "steps") else (model[-1], None)
+        self.last, _ = last_step(model, None, "decide")
         self.held_out = held_out_of(self.last)
         classes = self.last.classes_
         self.max_error = check_max_error(self.settings.max_error, classes)
@@ -72,32 +131,36 @@ class Answers:
 
     def ask(self, X: Any) -> Asked:  # noqa: ANN401
         """What is said of inputs X (n, ...), as arrays."""
-        last, given = last_step(self.model, X, "decide")
-        inputs = check_inputs(last, last.fitted_, given)
-        proba = np.exp(last.fitted_.log_probabilities(inputs, last.device))
-        evidence = last.fitted_.log_evidence(inputs, last.device)
-        decisions = decide(
-            proba,
-            evidence,
+        scores = scores_of(self.model, checked_inputs(self.model, X), 0)
+        return Asked(scores.inputs, scores.proba, scores.evidence, self.decisions(scores))
+
+    def frame(self, X: Any, groups: NDArray[Any] | None = None) -> pd.DataFrame:  # noqa: ANN401
+        """Table of what is said of inputs X (n, ...): answer, reason, set, probabilities, examples."""
+        return self.said(
+            scores_of(self.model, checked_inputs(self.model, X), self.settings.n_examples), groups
+        )
+
+    def decisions(self, scores: Scores) -> Decisions:
+        """Answer or abstain by these settings."""
+        return decide(
+            scores.proba,
+            scores.evidence,
             self.held_out,
-            last.classes_,
+            self.last.classes_,
             max_error=self.max_error,
             confidence=self.settings.confidence,
             min_familiarity=self.min_familiarity,
         )
-        return Asked(inputs, proba, evidence, decisions)
 
-    def frame(self, X: Any, groups: NDArray[Any] | None = None) -> pd.DataFrame:  # noqa: ANN401
-        """Table of what is said of inputs X (n, ...): answer, reason, set, probabilities, examples."""
-        inputs, proba, evidence, decisions = self.ask(X)
+    def said(self, scores: Scores, groups: NDArray[Any] | None = None) -> pd.DataFrame:
+        """The same of inputs (n, ...) whose scores are known."""
+        decisions = self.decisions(scores)
         self.tally.add(decisions)
-        self.tally.sample.add(inputs, evidence, groups)
-        columns = self._columns(decisions, proba)
+        self.tally.sample.add(scores.inputs, scores.evidence, groups)
+        columns = self._columns(decisions, scores)
         if self.settings.n_examples:
-            fitted = self.last.fitted_
-            indices, shares = fitted.neighbours(inputs, self.last.device, self.settings.n_examples)
-            columns["examples"] = [_BETWEEN.join(row) for row in self._names[indices]]
-            columns["shares"] = [_BETWEEN.join(f"{share:.3f}" for share in row) for row in shares]
+            columns["examples"] = [_BETWEEN.join(row) for row in self._names[scores.rows]]
+            columns["shares"] = [_BETWEEN.join(f"{share:.3f}" for share in row) for row in scores.shares]
         return require("pandas").DataFrame(columns)
 
     @property
@@ -124,11 +187,15 @@ class Answers:
         groups = None if sample.groups is None else numbered_groups(sample.groups, len(sample.groups))
         return batch_drift(held_out.evidence, sample.evidence, compared, held_out.groups, groups)
 
-    def _columns(self, decisions: Decisions, proba: NDArray[np.float64]) -> dict[str, Any]:
+    def sets(self, scores: Scores) -> NDArray[np.bool_]:
+        """The classes (n, c) that cannot be ruled out."""
+        return held_out_sets(scores.proba, self.held_out, self.settings.coverage)
+
+    def _columns(self, decisions: Decisions, scores: Scores) -> dict[str, Any]:
         pandas, classes = require("pandas"), self.last.classes_
         shown = [str(label) for label in classes.tolist()]
         quoted = np.array([json.dumps(text) if ";" in text else text for text in shown], dtype=object)
-        sets = held_out_sets(proba, self.held_out, self.settings.coverage)
+        sets, proba = self.sets(scores), scores.proba
         return {
             "label": pandas.Series(decisions.label, dtype=_type_of_labels(classes)),
             "reason": pandas.Series(decisions.reason, dtype="str"),

@@ -310,3 +310,20 @@ def _without_columns(case: Explanation) -> Explanation:
 
 def _rows(X: Any, rows: Any) -> Any:  # noqa: ANN401
     return X.iloc[rows] if is_table(X) else X[rows]
+
+
+def evaluated_out_of_fold(model: Any, max_error: float = 0.05, confidence: float = 0.9) -> Evaluation:  # noqa: ANN401
+    """Evaluate a model on its training examples, out of fold; see :meth:`Evaluating.evaluation`.
+
+    Parameters
+    ----------
+    model : PNCAClassifier, or Pipeline that ends in one
+        Fitted with folds.
+    max_error, confidence : float
+        See :meth:`pnca.PNCAClassifier.decide`.
+
+    Returns
+    -------
+    Evaluation
+    """
+    return Evaluating(model, max_error=max_error, confidence=confidence).evaluation()

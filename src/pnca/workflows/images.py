@@ -297,7 +297,12 @@ def broken_images(paths: Sequence[Path]) -> dict[int, str]:
 
 def _pixels(path: Path, source: ImageSource) -> NDArray[np.uint8]:
     shape = source.shape
-    found = read_pixels(path, (shape[0], shape[1]) if source.is_resized else None)
+    return as_inputs(read_pixels(path, (shape[0], shape[1]) if source.is_resized else None), source, path)
+
+
+def as_inputs(found: NDArray[np.uint8], source: ImageSource, path: str | Path) -> NDArray[np.uint8]:
+    """Pixels (h, w) or (h, w, 3) in the shape that a model takes, or an error that names the image."""
+    shape = source.shape
     if found.shape[:2] != shape[:2]:
         raise InvalidInputError(
             f"The image {path} has {found.shape[0]} by {found.shape[1]} pixels, and others have "

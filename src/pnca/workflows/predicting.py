@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Rows that are predicted and written at once.
 _ROWS = 4096
+#: How the warning of a model begins that meets values which were never seen in training.
+NEW_VALUES = "X holds values that no"
 #: Values of a column that were never seen in training, of which so many are kept to be shown.
 _SHOWN_VALUES = 100
 
@@ -116,20 +118,17 @@ def predict_table(
     -------
     PredictedFile
     """
-    source = source_of(model)
-    check_columns(table, source)
-    parts = _parts_of(table, source, id)
-    total, seen = Answers(model, settings), Seen()
+    seen, total = Seen(), Answers(model, settings)
+    inputs = TableInputs(model, table, id, seen)
     with write_table(path, overwrite=overwrite) as writer:
         predicted = _predicted_here if cluster is None else cluster.predicted_parts
-        for said in predicted(model, settings, parts, total.tally, seen):
+        for said in predicted(model, settings, _parts_of(table, inputs.id), total.tally, seen):
             writer.write(said)
             if advance is not None:
                 advance(len(said))
         if not total.n:
-            raise InvalidInputError(f"{table.path} has a header and no rows.")
-    unused = unused_columns(table, source, parts[0].id)
-    notes = [*dict.fromkeys(table.notes), *unused, *seen.notes(), *total.broken_promises]
+            raise no_rows(table)
+    notes = [*inputs.notes(), *total.broken_promises]
     return PredictedFile(
         path=Path(path), n=total.n, counts=total.counts, drift=total.drift(), notes=tuple(notes)
     )
@@ -140,19 +139,17 @@ class Part:
     """A table, or one of several files of it, and how its rows are named."""
 
     table: TableFile
-    source: TableSource
     id: str | None  # the column that names rows; None where they are counted from 1
     label: str | None  # what the part is called; None of a table in one file
     seed: int  # of the rows by which drift is judged
 
 
-def _parts_of(table: TableFile, source: TableSource, given: str | None) -> list[Part]:
-    """The files of a table."""
-    name = id_column(table, source, given)
+def _parts_of(table: TableFile, name: str | None) -> list[Part]:
+    """The files of a table whose rows are named by this column."""
     if not isinstance(table, PartsTable):
-        return [Part(table=table, source=source, id=name, label=None, seed=0)]
+        return [Part(table=table, id=name, label=None, seed=0)]
     return [
-        Part(table=part, source=source, id=name, label=label, seed=seed)
+        Part(table=part, id=name, label=label, seed=seed)
         for seed, (part, label) in enumerate(zip(table.parts, table.labels, strict=True))
     ]
 
@@ -191,26 +188,82 @@ def predicted_rows(
     seen : Seen
         To which values are added that were never seen in training.
     """
-    table, source = part.table, part.source
-    answers, known = Answers(model, settings, part.seed), _known_values(model, source)
-    group = source.group if source.group in table.names else None
-    numbers = [name for name, sort in source.sorts.items() if sort == NUMBER]
-    row = 0
-    for raw in table.frames(numbers):
-        for start in range(0, len(raw), _ROWS):
-            some = raw.iloc[start : start + _ROWS].reset_index(drop=True)
-            X = inputs_of(some, table, source, row)
-            seen.count(X, known)
-            groups = None if group is None else as_text(some[group]).fillna("").to_numpy(dtype=object)
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "X holds values that no")  # said once, in the end
-                said = answers.frame(as_fitted(model, X), groups)
-            said.insert(0, *ids_of(some, part.id, row, said.columns))
-            if part.label is not None:
-                said.insert(0, "part" if "part" not in said.columns else "file", part.label)
-            row += len(some)
-            yield said
+    answers, inputs = Answers(model, settings, part.seed), TableInputs(model, part.table, part.id, seen)
+    for some in inputs.parts():
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", NEW_VALUES)  # said once, in the end
+            said = named(answers.frame(some.X, some.groups), inputs.name, some.names)
+        if part.label is not None:
+            said.insert(0, "part" if "part" not in said.columns else "file", part.label)
+        yield said
     tally.merge(answers.tally)
+
+
+def named(said: pd.DataFrame, name: str, names: Any) -> pd.DataFrame:  # noqa: ANN401
+    """What is said of inputs, after a column of their names (n,)."""
+    said.insert(0, name if name not in said.columns else "id", names)
+    return said
+
+
+@dataclass(frozen=True, eq=False)
+class TablePart:
+    """Some rows of a table."""
+
+    X: Any  # (n, ...), as the model takes them
+    names: Any  # (n,), of the rows
+    groups: NDArray[Any] | None  # (n,), if the table has the column of the fit
+
+
+class TableInputs:
+    """The rows of a table as a model takes them, some at a time, and what a user should know of them."""
+
+    def __init__(
+        self,
+        model: Any,  # noqa: ANN401
+        table: TableFile,
+        id: str | None = None,
+        seen: Seen | None = None,
+    ) -> None:
+        self.model, self.table, self.source = model, table, source_of(model)
+        check_columns(table, self.source)
+        self.id = id_column(table, self.source, id)
+        self._group = self.source.group if self.source.group in table.names else None
+        self._known, self._seen = _known_values(model, self.source), Seen() if seen is None else seen
+
+    @property
+    def name(self) -> str:
+        """What the names of the rows are called."""
+        return "row" if self.id is None else self.id
+
+    def parts(self) -> Iterator[TablePart]:
+        """The rows, in their order."""
+        numbers = [name for name, sort in self.source.sorts.items() if sort == NUMBER]
+        row = 0
+        for raw in self.table.frames(numbers):
+            for start in range(0, len(raw), _ROWS):
+                yield self._part(raw.iloc[start : start + _ROWS].reset_index(drop=True), row)
+                row += len(raw.iloc[start : start + _ROWS])
+
+    def notes(self) -> list[str]:
+        """What was not used, and which values were never seen in training, in the parts so far."""
+        return [
+            *dict.fromkeys(self.table.notes),
+            *unused_columns(self.table, self.source, self.id),
+            *self._seen.notes(),
+        ]
+
+    def _part(self, some: pd.DataFrame, row: int) -> TablePart:
+        X = inputs_of(some, self.table, self.source, row)
+        self._seen.count(X, self._known)
+        group = self._group
+        groups = None if group is None else as_text(some[group]).fillna("").to_numpy(dtype=object)
+        names = ids_of(some, self.id, row, ())[1]
+        return TablePart(as_fitted(self.model, X), names, groups)
+
+
+def no_rows(table: TableFile) -> InvalidInputError:
+    """What is said of a table without rows."""
+    return InvalidInputError(f"{table.path} has a header and no rows.")
 
 
 def source_of(model: Any) -> TableSource:  # noqa: ANN401

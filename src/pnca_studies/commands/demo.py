@@ -13,6 +13,8 @@ from pnca_studies.commands.options import Formats
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pnca_studies.data import ShiftExperiment
+
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures and results.json.")] = Path("pnca-demo"),
@@ -21,10 +23,16 @@ def demo(
         int, typer.Option(min=0, max=2**32 - 1, help="Seed of the draw, the letters and the models.")
     ] = 0,
     format: Formats = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Then serve a page of PNCA on these digits, until Ctrl-C.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of that page; 0 takes a free one.")
+    ] = 8000,
 ) -> None:
     """Run the paper's experiment in small: train on 100 digits, test on digits, rotated digits and letters.
 
-    Needs no network and no data. Takes under a minute.
+    Needs no network and no data. Takes under a minute; --serve fits one more model, on the images.
     """
     from rich.console import Console
     from rich.progress import track
@@ -56,9 +64,9 @@ def demo(
         write_json(folder / "results.json", content),
         *write_figures(results, experiment, folder, formats),
     ]
-    console.print(f"\nWritten to {folder.resolve()}:")
-    for path in written:
-        console.print(f"  {path.name}")
+    console.print("\n  ".join([f"\nWritten to {folder.resolve()}:", *(path.name for path in written)]))
+    if serve:
+        _serve(experiment, folder, seed, port)
 
 
 def _print_table(console: Console, models: Mapping[str, Any], n_test: int) -> None:
@@ -76,3 +84,19 @@ def _print_table(console: Console, models: Mapping[str, Any], n_test: int) -> No
     for row in table_rows(models):
         table.add_row(*row)
     console.print(table)
+
+
+def _serve(experiment: ShiftExperiment, folder: Path, seed: int, port: int) -> None:
+    """Serve a page of the default model of the digits as images, with some to drop on it."""
+    from pnca.interfaces.serve import check_web
+
+    check_web()
+    from pnca.interfaces.web.running import run
+    from pnca_studies.experiments.demo import fit_images
+    from pnca_studies.reports.demo import write_inputs
+
+    typer.echo("\nTraining PNCA on the same digits as images, for the page.")
+    model = fit_images(experiment, seed)
+    inputs = write_inputs(experiment, folder / "inputs")
+    typer.echo(f"Images to drop on the page are in {inputs.resolve()}.")
+    run(model, host="127.0.0.1", port=port, title="digits")

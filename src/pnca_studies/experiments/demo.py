@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pnca import estimators, evaluation
 from pnca.estimators import PNCAClassifier, paper_settings
+from pnca.sources import ImageSource
 from pnca_studies.data import ShiftExperiment
 from pnca_studies.experiments.settings import Classifier
 from pnca_studies.experiments.store import versions
@@ -62,6 +63,22 @@ def run_demo(experiment: ShiftExperiment, models: Mapping[str, Classifier]) -> I
             probabilities={key: model.predict_proba(inputs) for key, inputs in tests.items()},
             evidence=scores and {key: scores(inputs) for key, inputs in tests.items()},
         )
+
+
+def fit_images(experiment: ShiftExperiment, random_state: int) -> PNCAClassifier:
+    """Fit PNCA with its defaults on the training digits as images, which its page takes as files."""
+    images = as_bytes(experiment.train_images)
+    labels = np.array(experiment.class_names)[experiment.train_labels]
+    model = PNCAClassifier(random_state=random_state)
+    model.fit(images, labels)
+    model.source_ = ImageSource(shape=images.shape[1:], is_resized=True)
+    return model
+
+
+def as_bytes(images: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Images of values from zero to one as grey values of files."""
+    grey: NDArray[np.uint8] = np.rint(255 * images).clip(0, 255).astype(np.uint8)
+    return grey
 
 
 def measure(result: DemoResult, labels: NDArray[np.int64]) -> dict[str, float | None]:

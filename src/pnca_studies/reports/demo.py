@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pnca.evaluation import accuracy_vs_confidence, count_vs_confidence
+from pnca.files import make_folder
 from pnca_studies.data import LETTERS, ShiftExperiment
-from pnca_studies.experiments.demo import TEST_SETS, DemoResult, images_by_set
+from pnca_studies.experiments.demo import TEST_SETS, DemoResult, as_bytes, images_by_set
 from pnca_studies.reports.figures import (
     Curves,
     accuracy_vs_confidence_figure,
@@ -22,6 +23,8 @@ from pnca_studies.reports.tables import NOTHING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: Images of each test set that are written as files.
+_N_INPUTS = 8
 #: Heading and format of each column of the table, by the name of its measure.
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "accuracy": ("\nacc.", "{:.3f}"),
@@ -98,3 +101,14 @@ def _strip(results: Sequence[DemoResult], experiment: ShiftExperiment) -> "Figur
             *[f"the letter {LETTERS[c]}" for c in letters[picked_letters]],
         ],
     )
+
+
+def write_inputs(experiment: ShiftExperiment, folder: Path) -> Path:
+    """Write a few test images of each set as PNG files, and return their folder."""
+    from PIL import Image
+
+    make_folder(folder)
+    for name, images in images_by_set(experiment).items():
+        for place, pixels in enumerate(as_bytes(images[:_N_INPUTS]), start=1):
+            Image.fromarray(pixels).save(folder / f"{name}_{place}.png")
+    return folder

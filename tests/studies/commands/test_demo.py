@@ -59,3 +59,26 @@ def test_demo__seed_out_of_range_is_a_usage_error(tmp_path):
         assert result.exit_code == 2
         assert "--seed" in result.output
     assert not (tmp_path / "new").exists()
+
+
+def test_demo__serves_a_page_of_the_digits_as_images(quick_models, tmp_path, monkeypatch):
+    pytest.importorskip("fastapi")
+    from functools import partial
+
+    from pnca import PNCAClassifier
+    from pnca.interfaces.web import running
+
+    served = []
+    monkeypatch.setattr(running, "run", lambda model, **settings: served.append((model, settings)))
+    quick = partial(PNCAClassifier, n_particles=2, max_epochs=2)
+    monkeypatch.setattr("pnca_studies.experiments.demo.PNCAClassifier", quick)
+    arguments = ["demo", "--out", str(tmp_path / "demo"), "--n-train", "60", "--serve", "--port", "0"]
+    result = CliRunner().invoke(cli.make_app(), arguments)
+    assert result.exit_code == 0, result.output
+    ((model, settings),) = served
+    assert settings == {"host": "127.0.0.1", "port": 0, "title": "digits"}
+    assert model.source_.shape == (8, 8)
+    assert model.classes_.tolist() == [str(digit) for digit in range(10)]
+    names = sorted(path.name for path in (tmp_path / "demo" / "inputs").iterdir())
+    assert len(names) == 24
+    assert {"digits_1.png", "rotated_8.png", "letters_3.png"} <= set(names)
