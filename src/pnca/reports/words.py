@@ -69,9 +69,8 @@ def summary_lines(evaluation: Evaluation) -> list[str]:
 def answers(evaluation: Evaluation) -> str:
     """How many inputs are answered, how many answers are wrong, and why the others are not answered."""
     point, promise = evaluation.point, evaluation.promise
-    wanted = (
-        f"for at most {promise.max_error:.3g} wrong, with confidence {evaluation.promise_confidence:.3g}, "
-    )
+    allowed, sure = f"{100 * promise.max_error:.3g} %", f"{evaluation.promise_confidence:.3g}"
+    wanted = f"at most {allowed} wrong with confidence {sure}: "
     found = f"{point.n_answered} of {point.n} ({percent(point.coverage)})"
     if point.error is not None:
         low, high = percent(point.error.low), percent(point.error.high)
