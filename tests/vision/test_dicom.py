@@ -83,3 +83,16 @@ def test_dicom_pixels__without_pydicom_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydicom", None)
     with pytest.raises(MissingExtraError, match=r"pnca\[dicom\]"):
         dicom_pixels(io.BytesIO(b"").getvalue(), "a")
+
+
+def test_dicom__of_a_stranger_is_limited_before_it_is_decoded(tmp_path, ramp):
+    from pnca.exceptions import InvalidInputError
+    from pnca.vision.images import ImageLimits, decode_image
+
+    content = written(tmp_path / "a.dcm", ramp).read_bytes()
+    assert decode_image(content, path="a", limits=ImageLimits(max_pixels=64)).size == (8, 8)
+    with pytest.raises(InvalidInputError, match=r"too many pixels \(64 of 63"):
+        decode_image(content, path="a", limits=ImageLimits(max_pixels=63))
+    deflated = content.replace(b"1.2.840.10008.1.2.1\0", b"1.2.840.10008.1.2.1.99")
+    with pytest.raises(InvalidInputError, match="compressed as a whole"):
+        decode_image(deflated, path="a", limits=ImageLimits())

@@ -24,13 +24,17 @@ def test_browser__is_there_where_it_is_required():
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
-if CHROMIUM is None:
+if CHROMIUM is None and not IS_REQUIRED:
     pytest.skip("there is no chromium on this machine: apt-get install chromium", allow_module_level=True)
-sync_api = pytest.importorskip("playwright.sync_api", reason="pip install 'pnca[test]'")
+if IS_REQUIRED:
+    from playwright import sync_api
+else:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="pip install 'pnca[test]'")
 
 
 @pytest.fixture(scope="module")
 def browser():
+    assert CHROMIUM, "there is no chromium, but PNCA_BROWSER_REQUIRED=1"
     with sync_api.sync_playwright() as playwright:
         found = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]

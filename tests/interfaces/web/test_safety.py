@@ -1,5 +1,6 @@
 """Who may ask, and how much; and that errors are messages."""
 
+import socket
 import zlib
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
@@ -53,6 +54,8 @@ def test_host__of_a_server_at_all_addresses_is_one_of_these_and_no_name():
     assert guard.is_known("localhost:8000")
     assert not guard.is_known("192.168.1.7:8001")
     assert not guard.is_known("rebound.example:8000")
+    assert guard.is_known(f"{socket.gethostname()}:8000")
+    assert not Guard(None, ServerSettings()).is_known("192.168.1.7:8000")
     assert Guard(None, settings(host="pc7.example")).is_known("pc7.example:8000")
 
 

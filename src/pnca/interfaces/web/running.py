@@ -17,7 +17,7 @@ import uvicorn
 
 from pnca.exceptions import InvalidInputError, MissingDataError
 from pnca.interfaces.web.app import create_app
-from pnca.interfaces.web.settings import LOOPBACK, MIB, Limits, ServerSettings
+from pnca.interfaces.web.settings import EVERYWHERE, LOOPBACK, MIB, Limits, ServerSettings
 from pnca.workflows.answers import Settings
 
 #: Seconds for what is under way when the server is stopped.
@@ -94,11 +94,7 @@ def _listening(host: str, port: int) -> Iterator[tuple[socket.socket, str, int]]
 
 def _address(settings: ServerSettings) -> str:
     """What to open in a browser, with the token where it takes one."""
-    host = (
-        settings.host
-        if settings.host not in ("0.0.0.0", "::")
-        else socket.gethostbyname(socket.gethostname())
-    )
+    host = socket.gethostname() if settings.host in EVERYWHERE else settings.host
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{settings.port}/" + (f"?token={settings.token}" if settings.token else "")
 

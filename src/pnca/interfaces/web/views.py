@@ -21,8 +21,8 @@ from pnca.workflows.image_content import training_picture
 from pnca.workflows.samples import decisions_out_of_fold
 from pnca.workflows.verdicts import Reason, verdict_of
 
-#: What the slider offers.
-MaxError = Annotated[float, Query(ge=0.001, le=0.5, allow_inf_nan=False)]
+#: Share of the answers that may be wrong.
+MaxError = Annotated[float, Query(gt=0, lt=1, allow_inf_nan=False)]
 Rows = Annotated[list[int] | None, Query(max_length=100)]
 _HTML: dict[str, Any] = {"include_in_schema": False}
 
