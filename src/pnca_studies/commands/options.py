@@ -62,11 +62,11 @@ def make_options(trials: int | None, train_sizes: str | None, models: str | None
     )
 
 
-def words(text: str) -> tuple[str, ...]:
-    """Split names at commas."""
-    found = tuple(word.strip() for word in text.split(",") if word.strip())
+def words(text: str, separator: str = ",") -> tuple[str, ...]:
+    """Split names at commas, or at another separator."""
+    found = tuple(word.strip() for word in text.split(separator) if word.strip())
     if not found:
-        raise InvalidInputError(f"Expected names separated by commas, but found {text!r}.")
+        raise InvalidInputError(f"Expected names separated by {separator!r}, but found {text!r}.")
     return found
 
 
