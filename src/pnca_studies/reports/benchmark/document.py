@@ -50,7 +50,8 @@ standardised numbers. {paper} are as in the paper, but for the precision of the 
 grow with the examples. {optional}
 
 - **Draws**: {draws}, the same for every model. Draw s is `numpy.random.RandomState(s)` and `random_state=s`;
-  of the X-rays it is fold s modulo 5 of partition s // 5 by patient. At most 1,000 other rows of a table are tested.
+  of the X-rays it is fold s modulo 5 of partition s // 5 by patient. At most 1,000 other rows of a table are
+  tested.
 - **Temperature scaling**: one number for each fit, by `pnca.calibration.fit_temperature` on predictions out
   of fold, for every model alike. *As is* means without. Probabilities are at least {least:g} before it.
 - **Ranks** are of means over draws, among the classifiers that have every cell; **tests** are Wilcoxon's

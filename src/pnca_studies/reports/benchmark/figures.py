@@ -54,7 +54,9 @@ def critical_difference_figure(
     p_values = pd.DataFrame(pairwise(means, more=more), index=list(models), columns=list(models))
     figure = new_figure(9.0, 1.2 + 0.2 * len(models))
     axes = figure.subplots()
-    critical_difference_diagram(ranks, p_values, ax=axes, label_props={"color": INK, "fontsize": 9})
+    critical_difference_diagram(
+        ranks, p_values, ax=axes, label_props={"fontsize": 9}, color_palette=dict.fromkeys(models, INK)
+    )
     axes.set_title(title, loc="left", fontsize=11, color=INK)
     return figure
 

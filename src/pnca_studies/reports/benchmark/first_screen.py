@@ -1,15 +1,16 @@
 """The first screen: when to use the default, when not, and what it costs, all computed from the cells."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pnca_studies.experiments.benchmark.catalogue import TEST
 from pnca_studies.experiments.benchmark.models import GATED, LOGISTIC, PNCA
 from pnca_studies.reports.benchmark.figures import risk_coverage_figure, save_svg
 from pnca_studies.reports.benchmark.groups import Group, common, losses
-from pnca_studies.reports.benchmark.measures import ACCURACY, AUROC, FIT, NLL, Measure, wrong_above
+from pnca_studies.reports.benchmark.measures import ACCURACY, AUROC, NLL, Measure, wrong_above
 from pnca_studies.reports.benchmark.results import Place, Results
 from pnca_studies.reports.benchmark.statistics import compare
 from pnca_studies.reports.benchmark.writing import bold, counted, listed, seconds, share
@@ -57,25 +58,34 @@ def _foreign_places(results: Results, group: str, measure: Measure) -> list[Plac
 
 
 def _use(small: Group, large: Group, rivals: Sequence[str], unseen: Sequence[Place]) -> str:
-    ranks, best = [], []
+    ranks, best, is_first = [], [], []
     for group in (small, large):
         found = group.ranks(NLL)
         rival = min(group.rivals, key=lambda model: found[model])
         ranks.append(number(found[PNCA], 1))
         best.append(f"{number(found[rival], 1)} ({rival})")
+        is_first.append(found[PNCA] <= found[rival])
     text = (
-        f"for small tables where a confident mistake is expensive: on {len(small.places)} tables on which "
-        f"nothing was "
-        f"set, its mean rank in NLL among {counted(len(small.models), 'classifier')} is {ranks[0]} with "
-        f"100 rows and "
-        f"{ranks[1]} with half of the rows; the best rival's is {best[0]} and {best[1]}."
+        f"on {len(small.places)} tables on which nothing was set, its mean rank in NLL among "
+        f"{counted(len(small.models), 'classifier')} is {ranks[0]} with 100 rows and {ranks[1]} with half of "
+        f"the rows; the best rival's is {best[0]} and {best[1]}."
     )
-    others = [m for m in (rivals[0], *GATED) if m in small.results.complete(unseen)] if unseen else []
-    if others and PNCA in small.results.complete(unseen):
-        ours, *theirs = (_mean(small.results, unseen, model, _UNSEEN) for model in (PNCA, *others))
-        said = listed([f"{model} {share(value)}" for model, value in zip(others, theirs, strict=True)])
-        text += f" Of inputs of an unseen class it is sure and wrong about {share(ours)} ({said})."
-    return text
+    said, is_cautious = _about_unseen(small.results, rivals, unseen)
+    cases = ["for small tables"] * any(is_first) + ["where inputs may be foreign"] * is_cautious
+    return f"{' and '.join(cases) or 'for neither likelihood nor caution, by these cells'}: {text}{said}"
+
+
+def _about_unseen(results: Results, rivals: Sequence[str], unseen: Sequence[Place]) -> tuple[str, bool]:
+    """Say what is answered of unseen classes, and whether the five rivals are sure more often."""
+    complete = results.complete(unseen)
+    if PNCA not in complete:
+        return "", False
+    shares = {model: _mean(results, unseen, model, _UNSEEN) for model in complete}
+    others = [model for model in dict.fromkeys([*rivals[:1], *GATED]) if model in shares]
+    said = listed([f"{model} {share(shares[model])}" for model in others])
+    text = f" Of inputs of an unseen class it is sure and wrong about {share(shares[PNCA])}"
+    known = [shares[model] for model in rivals if model in shares]
+    return f"{text} ({said})." if others else f"{text}.", bool(known) and shares[PNCA] < min(known)
 
 
 def _do_not(small: Group, large: Group) -> str:
@@ -105,6 +115,8 @@ def _do_not(small: Group, large: Group) -> str:
             f"{number(group.results.mean(place, PNCA, NLL))} against "
             f"{number(group.results.mean(place, best, NLL))} ({best})."
         )
+    else:
+        text += f" No rival is ahead in NLL in any of {n} cases."
     return text
 
 
@@ -161,8 +173,12 @@ def _table(small: Group, large: Group, rivals: Sequence[str], unseen: Sequence[P
     return Table(headings=headings, rows=rows).markdown()
 
 
-def _column(  # type: ignore[no-untyped-def]
-    results: Results, places: Sequence[Place], models: Sequence[str], measure: Measure, write
+def _column(
+    results: Results,
+    places: Sequence[Place],
+    models: Sequence[str],
+    measure: Measure,
+    write: Callable[[float], str],
 ) -> list[str]:
     """Means over places; a rival's has a mark where it is better than the default's."""
     there = [model for model in models if model in results.complete(places)]
@@ -202,10 +218,9 @@ def _figure(results: Results, small: Group, rivals: Sequence[str], folder: Path)
     return save_svg(risk_coverage_figure(panels, "Wrong answers"), folder / "risk_coverage.svg")
 
 
-def _lines(results: Results, places: Sequence[Place], models: Sequence[str], test_set: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _lines(
+    results: Results, places: Sequence[Place], models: Sequence[str], test_set: str
+) -> dict[str, NDArray[np.float64]]:
     complete = results.complete(places)
     found = {model: results.risks(places, model, test_set) for model in models if model in complete}
     return {model: risks for model, risks in found.items() if len(risks)}
-
-
-__all__ = ["FINAL", "FIT", "UNSEEN", "first_screen"]

@@ -1,6 +1,6 @@
 """The cells of a benchmark, and what is asked of them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,6 @@ from pnca_studies.experiments.benchmark.catalogue import DATA_SETS
 from pnca_studies.experiments.benchmark.cells import Cell, Line
 from pnca_studies.experiments.benchmark.models import CLASSIFIERS, MODELS, PNCA
 from pnca_studies.reports.benchmark.measures import LEAST_DRAWS, SECONDS, Interval, Measure
-from pnca_studies.reports.frame import Row, make_frame, pd
 from pnca_studies.rivals import SCORES
 
 FloatArray = NDArray[np.float64]
@@ -31,29 +30,26 @@ class Results:
         self.lines = list({line["key"]: line for line in lines}.values())
         kept = [line for line in self.lines if line["key"] in wanted]
         self.kept, self.n_planned = kept, len(wanted)
-        self.missing = [cell for key, cell in wanted.items() if key not in {line["key"] for line in kept}]
+        there = {line["key"] for line in kept}
+        self.missing = [cell for key, cell in wanted.items() if key not in there]
         self._order = tuple(models)
         self._planned = {(cell.data, cell.size, cell.model): 0 for cell in plan}
         for cell in plan:
             self._planned[cell.data, cell.size, cell.model] += 1
-        rows = sorted((row for line in kept for row in _rows(line)), key=lambda row: row["draw"])
-        frame = make_frame(rows)
-        keys = ["data", "size", "model", "test_set"]
-        groups = frame.groupby(keys).indices if len(frame) else {}
-        self._columns = frame.set_index("draw") if len(frame) else frame
-        self._positions = {
-            ((data, size), model, name): at for (data, size, model, name), at in groups.items()
-        }
+        self._cells: dict[tuple[Place, str], list[Line]] = {}
+        for line in sorted(kept, key=lambda line: line["draw"]):
+            self._cells.setdefault(((line["data"], line["size"]), line["model"]), []).append(line)
+        self._means: dict[tuple[Place, str, Measure], float] = {}
 
     @cached_property
     def places(self) -> list[Place]:
         """Where there is any cell, in the order of the catalogue."""
-        there = {place for place, _, _ in self._positions}
+        there = {place for place, _ in self._cells}
         return [place for place in _all_places() if place in there]
 
     def of_group(self, *groups: str, size: str | None = None) -> list[Place]:
         """Planned places of some groups of data sets."""
-        planned = {(data, chosen) for data, chosen, _ in self._planned}
+        planned = {(data, planned) for data, planned, _ in self._planned}
         return [
             place
             for place in _all_places()
@@ -62,8 +58,7 @@ class Results:
 
     def models(self, *places: Place) -> list[str]:
         """Who has a cell in all of some places."""
-        there = [{model for place, model, _ in self._positions if place == wanted} for wanted in places]
-        return [model for model in self._order if all(model in models for models in there)]
+        return [model for model in self._order if all((place, model) in self._cells for place in places)]
 
     def complete(self, places: Sequence[Place], among: Sequence[str] = CLASSIFIERS) -> list[str]:
         """Models that have every planned draw in all of some places."""
@@ -72,31 +67,34 @@ class Results:
             for model in among
             if places
             and all(
-                0 < self._planned.get((*place, model), 0) <= len(self.column(place, model, SECONDS, "fit"))
+                0 < self._planned.get((*place, model), 0) <= len(self._cells.get((place, model), []))
                 for place in places
             )
         ]
 
-    def column(self, place: Place, model: str, test_set: str, name: str) -> pd.Series:
+    def column(self, place: Place, model: str, test_set: str, name: str) -> dict[int, Any]:
         """What a model has in a column on a test set, by draw; empty if there is nothing."""
-        at = self._positions.get((place, model, test_set), [])
-        if not len(at) or name not in self._columns:
-            return pd.Series(dtype=float)
-        return self._columns[name].iloc[at].dropna()
+        found = {line["draw"]: _entry(line, test_set, name) for line in self._cells.get((place, model), [])}
+        return {draw: value for draw, value in found.items() if value is not None}
 
-    def values(self, place: Place, model: str, measure: Measure) -> pd.Series:
+    def values(self, place: Place, model: str, measure: Measure) -> dict[int, float]:
         """A measure by draw, where it exists; as a classifier a score does not."""
         column = measure.column
         if "{own}" in column:
             column = column.format(own=self._own_score(place, model, measure.test_set))
         is_told = column.endswith("_evidence") or measure.test_set == SECONDS
         if model in SCORES and not is_told:
-            return pd.Series(dtype=float)
-        return self.column(place, model, measure.test_set, column).astype(float)
+            return {}
+        return self.column(place, model, measure.test_set, column)
 
     def mean(self, place: Place, model: str | None, measure: Measure) -> float:
         """Mean of a measure over draws; NaN where there is none."""
-        return float("nan") if model is None else float(self.values(place, model, measure).mean())
+        if model is None:
+            return float("nan")
+        if (place, model, measure) not in self._means:
+            values = list(self.values(place, model, measure).values())
+            self._means[place, model, measure] = float(np.mean(values)) if values else float("nan")
+        return self._means[place, model, measure]
 
     def means(self, places: Sequence[Place], models: Sequence[str], measure: Measure) -> FloatArray:
         """Means over the draws: (places, models)."""
@@ -114,12 +112,13 @@ class Results:
 
         The interval is Student's; of fewer than five draws there is none.
         """
-        common = (self.values(place, of, measure) - self.values(place, other, measure)).dropna()
+        one, two = self.values(place, of, measure), self.values(place, other, measure)
+        common = np.array([one[draw] - two[draw] for draw in one if draw in two])
         if not len(common):
             return None
         if len(common) < LEAST_DRAWS:
             return Interval(float(common.mean()), float("nan"), float("nan"))
-        return Interval(*paired_interval(common.to_numpy(), np.zeros(len(common))))
+        return Interval(*paired_interval(common, np.zeros(len(common))))
 
     def risks(self, places: Sequence[Place], model: str, test_set: str) -> FloatArray:
         """Risks by coverage, averaged over draws and then over places; empty if a place has none."""
@@ -128,7 +127,7 @@ class Results:
             given = self.column(place, model, test_set, "risks")
             if not len(given):
                 return np.empty(0)
-            found.append(np.mean(list(given), axis=0))
+            found.append(np.mean(list(given.values()), axis=0))
         return np.mean(found, axis=0) if found else np.empty(0)
 
     def _own_score(self, place: Place, model: str, test_set: str) -> str:
@@ -142,10 +141,8 @@ def _all_places() -> Iterator[Place]:
             yield data_set.name, size
 
 
-def _rows(line: Mapping[str, Any]) -> Iterator[Row]:
-    """Rows of a cell: one a test set, and one with its seconds, on whatever device."""
-    of_cell = {key: line[key] for key in ("data", "size", "draw", "model")}
-    for name, given in line["measures"].items():
-        yield {**of_cell, "test_set": name, **given}
-    seconds = {name.removeprefix("GPU "): value for name, value in line["seconds"].items()}
-    yield {**of_cell, "test_set": SECONDS, "device": line["device"], **seconds}
+def _entry(line: Line, test_set: str, name: str) -> Any:  # noqa: ANN401
+    """What a cell has in a column; seconds go by the name of their phase, on whatever device."""
+    if test_set != SECONDS:
+        return line["measures"].get(test_set, {}).get(name)
+    return line[name] if name == "device" else line["seconds"].get(name, line["seconds"].get(f"GPU {name}"))

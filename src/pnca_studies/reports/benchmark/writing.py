@@ -62,7 +62,8 @@ def marked(difference: Interval | None, measure: Measure) -> str:
 
 def on_gpu(results: Results, place: Place, model: str) -> bool:
     """Whether a fit of a model was on a GPU."""
-    return any(str(device).startswith("cuda") for device in results.column(place, model, SECONDS, "device"))
+    devices = results.column(place, model, SECONDS, "device").values()
+    return any(str(device).startswith("cuda") for device in devices)
 
 
 def measure_columns(
@@ -70,7 +71,7 @@ def measure_columns(
 ) -> dict[str, list[str]]:
     """Write measures of models by the name of the measure; seconds of a fit on a GPU have a mark."""
     columns = {
-        measure.name: [write(results.values(place, model, measure)) for model in models]
+        measure.name: [write(list(results.values(place, model, measure).values())) for model in models]
         for measure, write in writers.items()
     }
     marks = [GPU_MARK * on_gpu(results, place, model) for model in models]
