@@ -258,7 +258,7 @@ def in_folds(
 def measures(answer: Answer, draw: Draw) -> dict[str, float]:
     """Likelihood before and after the model's own temperature, accuracy and area under the curves."""
     rows = np.arange(len(draw.truth))
-    temperature = fit_temperature(answer.out_of_fold, draw.labels)
+    temperature = fit_temperature(answer.out_of_fold, draw.labels, spread=None)
     calibrated = apply_temperature(answer.tested, temperature)
     probabilities = np.exp(calibrated)
     return {

@@ -55,7 +55,7 @@ def test_pool__without_experts_neighbours_have_all_the_weight_and_without_say_al
 @pytest.mark.parametrize(("spread", "expected"), [(1e-6, 1.0), (1e6, None)])
 def test_shrunken_temperature__lies_between_one_and_what_the_examples_say(spread, expected):
     given = parts()
-    expected = expected or fit_temperature(given.out_of_fold[0].numpy(), given.labels.numpy())
+    expected = expected or fit_temperature(given.out_of_fold[0].numpy(), given.labels.numpy(), spread=None)
     found = shrunken_temperature(given.out_of_fold[0], given.labels, spread)
     assert found == pytest.approx(expected, abs=1e-3)  # the search stops at 1e-5 of the logarithm
 

@@ -29,7 +29,7 @@ def test_fit__recovers_the_temperature_by_which_logits_were_multiplied(seed, tem
 def test_fit__is_no_worse_than_any_temperature_of_a_grid():
     logits, labels = labelled_logits(3, n=50)
     scaled = log_softmax(4 * logits, axis=1)
-    best = nll(apply_temperature(scaled, fit_temperature(scaled, labels)), labels)
+    best = nll(apply_temperature(scaled, fit_temperature(scaled, labels, spread=None)), labels)
     grid = np.geomspace(0.05, 20, 400)
     assert best <= min(nll(apply_temperature(scaled, t), labels) for t in grid) + 1e-9
 
@@ -44,8 +44,64 @@ def test_fit__logits_and_log_probabilities_give_the_same():
 def test_fit__stays_within_its_range():
     unsure = np.log([[0.6, 0.4], [0.4, 0.6]])
     always_right, always_wrong = [0, 1], [1, 0]
-    assert fit_temperature(unsure, always_right) == pytest.approx(0.05, rel=1e-3)
-    assert fit_temperature(unsure, always_wrong) == pytest.approx(20, rel=1e-3)
+    assert fit_temperature(unsure, always_right, spread=None) == pytest.approx(0.05, rel=1e-3)
+    assert fit_temperature(unsure, always_wrong, spread=None) == pytest.approx(20, rel=1e-3)
+
+
+@pytest.mark.parametrize("spread", [0.2, 0.5, 2.0])
+def test_fit__of_one_pair_is_where_likelihood_and_prior_pull_alike(spread):
+    # -log p = log(1 + exp(-m / T)) falls in log T by (m / T) / (1 + exp(m / T)), the prior by -log T / s^2.
+    margin = 2.0
+    temperature = fit_temperature([[margin, 0.0]], [0], spread=spread)
+    pull = margin / temperature / (1 + np.exp(margin / temperature))
+    assert pull == pytest.approx(-np.log(temperature) / spread**2, rel=1e-4)
+
+
+def test_fit__a_hundred_without_a_mistake_do_not_make_the_next_mistake_ruinous():
+    rng = np.random.default_rng(0)
+    margins = rng.uniform(1.0, 4.0, size=(100, 1))
+    held_out, labels = np.hstack([margins, -margins]) / 2, np.zeros(100, dtype=int)
+    new = log_softmax(np.array([[-1.0, 1.0]]), axis=1)
+    assert nll(apply_temperature(new, fit_temperature(held_out, labels, spread=None)), [0]) > 30
+    assert nll(apply_temperature(new, fit_temperature(held_out, labels)), [0]) < 5
+
+
+def test_fit__the_prior_fades_as_examples_grow_in_number():
+    logits, labels = labelled_logits(9, n=20_000)
+    found = []
+    for n in (20, 200, 2000, 20_000):
+        alone, with_prior = (fit_temperature(4 * logits[:n], labels[:n], spread=s) for s in (None, 0.5))
+        assert 1 < with_prior < alone
+        found.append(np.log(alone / with_prior))
+    assert found == sorted(found, reverse=True)
+    assert found[-1] < 0.001
+
+
+def test_fit__weights_are_relative_and_zero_leaves_one_out():
+    logits, labels = labelled_logits(10, n=40)
+    expected = fit_temperature(3 * logits[:30], labels[:30])
+    weights = np.r_[np.full(30, 7.0), np.zeros(10)]
+    assert fit_temperature(3 * logits, labels, weights) == pytest.approx(expected, rel=1e-6)
+
+
+def test_fit__of_two_minima_takes_the_lower_one():
+    # Hardly sure and always right: the likelihood alone falls to the end of the range, beyond a ridge.
+    scores, labels = np.tile([[0.01, -0.01]], (100, 1)), np.zeros(100, dtype=int)
+
+    def cost(temperature):
+        own = nll(apply_temperature(scores, temperature), labels)
+        return 100 * own + np.log(temperature) ** 2 / (2 * 0.5**2)
+
+    found = fit_temperature(scores, labels)
+    assert found > 0.5
+    assert cost(found) <= min(cost(t) for t in np.geomspace(0.05, 20, 500)) + 1e-9
+    assert cost(0.05) < cost(0.1)  # the other minimum
+
+
+@pytest.mark.parametrize("spread", [0, -1.0, np.nan, np.inf, "wide"])
+def test_fit__a_spread_that_is_none_is_refused(spread):
+    with pytest.raises(InvalidInputError, match=r"spread is .*: pass a positive number, or None"):
+        fit_temperature([[0.0, 1.0]], [0], spread=spread)
 
 
 def test_fit__one_impossible_example_does_not_decide_alone():

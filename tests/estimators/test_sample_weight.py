@@ -118,8 +118,8 @@ def test_temperature__is_that_of_copies(counts):
     rng = np.random.RandomState(0)
     logs, labels = np.log(rng.dirichlet(np.ones(3), size=40)), rng.randint(3, size=40)
     rows = np.repeat(np.arange(40), counts)
-    expected = fit_temperature(logs[rows], labels[rows])
-    assert fit_temperature(logs, labels, counts) == pytest.approx(expected, rel=1e-6)
+    expected = fit_temperature(logs[rows], labels[rows], spread=None)
+    assert fit_temperature(logs, labels, counts, spread=None) == pytest.approx(expected, rel=1e-6)
     with pytest.raises(ValueError, match="sample_weight must have a number"):
         fit_temperature(logs, labels, -counts)
 

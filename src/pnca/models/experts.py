@@ -219,7 +219,8 @@ def fit_forest(examples: Examples, folds: NDArray[np.int64], seed: int) -> Fit:
         of_fold = _grow(inputs[shown], labels[shown], weights[shown], n_classes, _TREES_IN_FOLDS, seed)
         held_out = of_fold.log_probabilities(torch.from_numpy(inputs[~shown]))
         logs[torch.from_numpy(~shown)] = held_out.clamp_min(_LEAST)
-    temperature = fit_temperature(logs.numpy(), labels, examples.sample_weight)
+    # Shares of leaves are no calibrated probabilities, so a temperature of one is not to be expected of them.
+    temperature = fit_temperature(logs.numpy(), labels, examples.sample_weight, spread=None)
     forest = _grow(inputs, labels, weights, n_classes, _TREES, seed)
     return Fit(replace(forest, temperature=temperature), tempered(logs, temperature))
 

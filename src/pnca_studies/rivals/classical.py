@@ -182,7 +182,8 @@ class CalibratedSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             scores[np.ix_(rest, known)] = _class_scores(machine, X[rest])
         held_out = np.isfinite(scores).any(axis=1)
         columns = np.searchsorted(self.classes_, y[held_out])
-        self.temperature_ = fit_temperature(scores[held_out], columns)
+        # Scores are no log-probabilities: nothing says that their temperature is near one.
+        self.temperature_ = fit_temperature(scores[held_out], columns, spread=None)
         self.oof_proba_ = np.full(scores.shape, np.nan)
         self.oof_proba_[held_out] = np.exp(apply_temperature(scores[held_out], self.temperature_))
 

@@ -122,9 +122,10 @@ def test_cell__measures_are_those_of_the_model_before_and_after_scaling(sources)
 def test_cell__temperature_is_fitted_to_predictions_out_of_fold(sources, monkeypatch):
     seen = []
 
-    def note(logs, labels):
+    def note(logs, labels, *, spread):
+        assert spread is None  # as all that is stored was measured
         seen.append((logs, labels))
-        return fit_temperature(logs, labels)
+        return fit_temperature(logs, labels, spread=spread)
 
     monkeypatch.setattr(benchmark_module, "fit_temperature", note)
     _, problem, result = run(sources, "random forest")
@@ -134,7 +135,7 @@ def test_cell__temperature_is_fitted_to_predictions_out_of_fold(sources, monkeyp
     assert np.isfinite(logs).any(axis=1).all()
     own = np.exp(logs[np.arange(50), labels])
     assert (own < 0.9).any()
-    assert result.details["temperature"] == fit_temperature(logs, labels)
+    assert result.details["temperature"] == fit_temperature(logs, labels, spread=None)
 
 
 def test_cell__a_score_without_a_classifier_is_not_scaled(sources):
@@ -160,7 +161,9 @@ def test_cell__what_pnca_chose_is_kept_and_its_own_predictions_out_of_fold_are_u
     _, problem, result = run(sources, "PNCA")
     assert (result.details["bandwidth"], result.details["oof_loss"]) == (2.0, 0.5)
     assert "best_epoch" not in result.details
-    assert result.details["temperature"] == fit_temperature(np.full((50, 2), np.log(0.5)), problem.labels)
+    assert result.details["temperature"] == fit_temperature(
+        np.full((50, 2), np.log(0.5)), problem.labels, spread=None
+    )
 
 
 @pytest.mark.parametrize("model", ["k-NN", "nearest distance"])
