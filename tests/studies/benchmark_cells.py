@@ -1,7 +1,7 @@
 """Cells of the benchmark that were never computed: their numbers are dictated.
 
-By default PNCA is better than the others, who differ a little by their place in the list, in every measure and by
-the same in every draw. Scores have no classifier, and their evidence tells foreign inputs nearly as well as PNCA's.
+By default PNCA is better than the others, who differ a little by their place in the list, in every measure
+and by the same in every draw. The evidence of scores tells foreign inputs nearly as well as PNCA's.
 """
 
 import json

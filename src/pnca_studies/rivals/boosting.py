@@ -63,6 +63,8 @@ class LightGBM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model = LGBMClassifier(
             n_estimators=self.n_estimators,
             min_child_samples=self.min_child_samples,
+            # The default, a hundred examples of a category, would leave small tables without any.
+            min_data_per_group=self.min_child_samples,
             n_jobs=1,
             verbose=-1,
             deterministic=True,

@@ -86,6 +86,11 @@ class CalibratedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probabilities: FloatArray = self.model_.predict_proba(X)
         return probabilities
 
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Predict the most probable class."""
+        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return labels
+
 
 def nearest_neighbours(random_state: int) -> TunedClassifier:
     """Build k nearest neighbours; k and the weights of the votes are selected by Brier score.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -72,5 +73,7 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return probabilities
 
     def _encoded(self, X: NDArray[Any]) -> FloatArray:
-        encoded: FloatArray = self.encoder_.transform(np.asarray(X, dtype=np.float64))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Found unknown categories")  # zeros, as is meant
+            encoded: FloatArray = self.encoder_.transform(np.asarray(X, dtype=np.float64))
         return encoded

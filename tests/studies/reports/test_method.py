@@ -9,8 +9,8 @@ import re
 from importlib.resources import files
 
 import pytest
-
 from benchmark_runs import at, cells, row_of, run, section, tables
+
 from models import options_of
 from pnca.estimators import PNCAClassifier, paper_settings
 from pnca.exceptions import InvalidInputError

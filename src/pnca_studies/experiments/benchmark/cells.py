@@ -13,6 +13,7 @@ from pnca.exceptions import CorruptDataError, InvalidInputError, MissingDataErro
 from pnca.files import write_text
 from pnca_studies.experiments.cells import fingerprint
 from pnca_studies.experiments.json_text import check_shape, parse_json
+from pnca_studies.experiments.store import RUN_FILE
 
 #: Raised when what is done with a draw changes: cells of an older protocol are no longer found.
 PROTOCOL = 1
@@ -105,8 +106,10 @@ def _lines_of(path: Path) -> Iterator[Line]:
 
 
 def is_of_cells(path: Path) -> bool:
-    """Tell whether a path is a file or a folder of cells."""
-    return path.suffix == SUFFIX if not path.is_dir() else any(path.glob(f"*{SUFFIX}"))
+    """Tell whether a path is a file or a folder of cells, and not the folder of another run."""
+    if not path.is_dir():
+        return path.suffix == SUFFIX
+    return not (path / RUN_FILE).exists() and any(path.glob(f"*{SUFFIX}"))
 
 
 @cache
