@@ -32,7 +32,8 @@ def measures(cell, change):
     test["accuracy"] -= behind + wobble
     found = {"test": {**test, "risks": [0.1 * (model != PNCA) + 0.1 * c for c in COVERAGES]}}
     sure = 0.001 if model == PNCA else 0.2 + behind
-    for name in FOREIGN_OF[DATA_SETS[cell.data].group]:
+    of_group = FOREIGN_OF[DATA_SETS[cell.data].group]
+    for name in ["unit error"] if cell.data == "breast cancer" else of_group:
         ood = {
             "n": 70.0,
             "above": sure,

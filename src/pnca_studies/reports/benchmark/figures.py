@@ -29,7 +29,7 @@ def risk_coverage_figure(panels: Mapping[str, Mapping[str, FloatArray]], title: 
                 title=name,
                 x=COVERAGES,
                 lines={model: risks[None] for model, risks in lines.items()},
-                x_label="share of the inputs answered, the most confident first",
+                x_label="share of inputs answered",
                 y_label="share of wrong answers",
             )
             for name, lines in panels.items()

@@ -82,7 +82,7 @@ def _ranked(results: Results, places: Sequence[Place], title: str, folder: Path,
     """Ranks over places, a diagram of them, tests, and each place."""
     group, about = Group.of(results, places), GROUPS.get(title.partition(",")[0], "")
     lines = [f"## {title[0].upper()}{title[1:]}", "", f"{about[0].upper()}{about[1:]}." if about else "", ""]
-    left_out = [model for model in CLASSIFIERS if model not in group.models]
+    left_out = [model for model in results.planned(places) if model not in group.models]
     if not group.is_known:
         return [*lines, "No other model has every cell that PNCA has here: there is nothing to rank.", ""]
     if left_out:
@@ -123,7 +123,8 @@ def one_place(results: Results, place: Place) -> Body:
 
 def title_of(place: Place) -> str:
     """Write a data set and its size."""
-    return place[0] if place[1] == "folds" else f"{place[0]}, n = {place[1]}"
+    size = _SIZES["half"] if place[1] == "half" else f"n = {place[1]}"
+    return place[0] if place[1] == "folds" else f"{place[0]}, {size}"
 
 
 def images_page(results: Results, folder: Path, link: str) -> Body:

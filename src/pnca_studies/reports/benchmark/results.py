@@ -56,6 +56,10 @@ class Results:
             if place in planned and DATA_SETS[place[0]].group in groups and size in (None, place[1])
         ]
 
+    def planned(self, places: Sequence[Place], among: Sequence[str] = CLASSIFIERS) -> list[str]:
+        """Models of which a cell is planned in any of some places."""
+        return [model for model in among if any((*place, model) in self._planned for place in places)]
+
     def models(self, *places: Place) -> list[str]:
         """Who has a cell in all of some places."""
         return [model for model in self._order if all((place, model) in self._cells for place in places)]
