@@ -18,6 +18,7 @@ from pnca_studies.rivals.dropout import MCDropoutClassifier
 from pnca_studies.rivals.encoding import EncodedClassifier, fit_with_groups
 from pnca_studies.rivals.ensembles import tuned_ensemble
 from pnca_studies.rivals.foundation import FOUNDATION, FoundationClassifier, why_not_runnable
+from pnca_studies.rivals.frozen import FrozenNetwork, why_no_backbone
 from pnca_studies.rivals.gates import GatedClassifier
 from pnca_studies.rivals.last_layer import LaplaceClassifier
 from pnca_studies.rivals.networks import Augment
@@ -33,6 +34,7 @@ __all__ = [
     "ClassShares",
     "EncodedClassifier",
     "FoundationClassifier",
+    "FrozenNetwork",
     "GatedClassifier",
     "LaplaceClassifier",
     "LinearAndForest",
@@ -46,6 +48,7 @@ __all__ = [
     "nearest_distance",
     "pca_residual",
     "tuned_ensemble",
+    "why_no_backbone",
     "why_not_runnable",
 ]
 

@@ -21,6 +21,7 @@ from pnca_studies.rivals import (
     ClassShares,
     EncodedClassifier,
     FoundationClassifier,
+    FrozenNetwork,
     GatedClassifier,
     LinearAndForest,
     ScoreAlone,
@@ -29,6 +30,8 @@ from pnca_studies.rivals import (
     hist_gradient_boosting,
     light_gbm,
     tuned_ensemble,
+    why_no_backbone,
+    why_not_runnable,
 )
 
 #: What the documents are about: the default.
@@ -50,8 +53,11 @@ CLASSIFIERS = (PNCA, CONSTANT, *GATED, POOLED, *BOOSTED, ENSEMBLE, *RIVALS, *PAP
 #: All that is planned. The scores are no classifiers: they tell foreign inputs without one.
 PLANNED = (*CLASSIFIERS, *SCORES)
 #: Those that run where their packages and weights are; a benchmark without them is complete.
-OPTIONAL = tuple(FOUNDATION)
+FROZEN = "frozen network + logistic regression"
+OPTIONAL = (FROZEN, *FOUNDATION)
 MODELS = (*PLANNED, *OPTIONAL)
+#: Those that are ranked where they are complete.
+RANKED = (*CLASSIFIERS, *OPTIONAL)
 #: Those that learn from augmented images, and what needs no learning. The paper's models had no augmentation.
 ON_IMAGES = (PNCA, CONSTANT, ENSEMBLE, "MC dropout", "SNGP", "Laplace", *SCORES)
 #: Minibatches of 20 for at most this many epochs, or as many as make this many steps.
@@ -92,9 +98,14 @@ class Setting:
 
 def takes_part(model: str, kind: str) -> bool:
     """Tell whether a model is run on inputs of a kind."""
-    if kind == "images":
-        return model in ON_IMAGES
-    return model not in OPTIONAL or kind == "table"
+    if model in OPTIONAL:
+        return kind == ("images" if model == FROZEN else "table")
+    return kind != "images" or model in ON_IMAGES
+
+
+def why_not(model: str) -> str:
+    """Say what an optional model lacks on this machine; nothing if it can run."""
+    return why_no_backbone() if model == FROZEN else why_not_runnable(model)
 
 
 def build(
@@ -112,6 +123,8 @@ def build(
         return PNCAClassifier(**{"random_state": random_state, "device": device, **arguments})
     if model == CONSTANT:
         return ClassShares()
+    if model == FROZEN:
+        return FrozenNetwork(random_state=random_state)
     if model in OPTIONAL:
         return FoundationClassifier(
             model, categories=setting.categories, device=device, random_state=random_state

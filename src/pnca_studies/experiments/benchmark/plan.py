@@ -6,9 +6,8 @@ from typing import Any
 from pnca.exceptions import InvalidInputError
 from pnca_studies.experiments.benchmark.catalogue import DATA_SETS, GROUPS
 from pnca_studies.experiments.benchmark.cells import Cell, check_names
-from pnca_studies.experiments.benchmark.models import MODELS, OPTIONAL, PLANNED, PNCA, takes_part
+from pnca_studies.experiments.benchmark.models import MODELS, OPTIONAL, PLANNED, PNCA, takes_part, why_not
 from pnca_studies.experiments.choices import Question, load_questions
-from pnca_studies.rivals import why_not_runnable
 
 N_DRAWS = 5
 #: Data sets on which PNCA's own settings are compared.
@@ -25,14 +24,12 @@ def plan(
 ) -> list[Cell]:
     """List the cells of the benchmark: the first draw of everything, then the second, and so on.
 
-    Data sets are named by themselves or by their group. Foundation models are part of it only if they are
+    Data sets are named by themselves or by their group. Optional models are part of it only if they are
     named, or can run on this machine.
     """
     chosen = _data_sets(data_sets)
-    if models is None:
-        names = [*PLANNED, *(name for name in OPTIONAL if not why_not_runnable(name))]
-    else:
-        names = list(models)
+    runnable = [*PLANNED, *(name for name in OPTIONAL if not why_not(name))]
+    names = runnable if models is None else list(models)
     check_names("models", names, MODELS)
     cells = [
         Cell(data=data, size=size, draw=draw, model=model)

@@ -77,7 +77,9 @@ pnca report CELLS --out {document}
 def write_benchmark(paths: Sequence[Path], path: Path, *, n_draws: int = N_DRAWS) -> Path:
     """Write the document from files or folders of cells, with its pages and figures in a folder beside it."""
     check_document(path)
-    results = read_results(paths, plan(n_draws, models=PLANNED))
+    there = {line["model"] for line in read_lines(paths)}
+    models = [*PLANNED, *(model for model in OPTIONAL if model in there)]
+    results = read_results(paths, plan(n_draws, models=models))
     folder = make_folder(path.parent / path.stem)
     missing = missing_line(results)
     for name, (title, make) in _PAGES.items():
@@ -135,11 +137,8 @@ def _protocol(results: Results, n_draws: int) -> str:
     data = Table(headings=["group", "data sets", "training examples", "what they are"], rows=rows).markdown()
     there = {line["model"] for line in results.lines}
     absent = [model for model in OPTIONAL if model not in there]
-    optional = (
-        f"{listed(absent)} were not runnable offline: they need weights that were not there."
-        if absent
-        else ""
-    )
+    why = "were not runnable offline, for want of packages or weights"
+    optional = f"These {why}: {listed(absent)}." if absent else ""
     others = [model for model in (*CLASSIFIERS, *OPTIONAL) if model != PNCA and model not in absent]
     return _PROTOCOL.format(
         data=data,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pnca_studies.experiments.benchmark.models import CLASSIFIERS, CONSTANT, LOGISTIC, PNCA
+from pnca_studies.experiments.benchmark.models import CONSTANT, LOGISTIC, PNCA, RANKED
 from pnca_studies.reports.benchmark.measures import (
     ACCURACY,
     AUROC,
@@ -139,8 +139,6 @@ def common(groups: Sequence[Group]) -> list[str]:
     """Rivals that are complete in all of some groups, those that are most often ahead in NLL first."""
     ranks: list[Mapping[str, float]] = [group.ranks(NLL) for group in groups]
     there = [
-        model
-        for model in CLASSIFIERS
-        if model not in (PNCA, CONSTANT) and all(model in given for given in ranks)
+        model for model in RANKED if model not in (PNCA, CONSTANT) and all(model in given for given in ranks)
     ]
     return sorted(there, key=lambda model: sum(given[model] for given in ranks))

@@ -7,7 +7,7 @@ import numpy as np
 
 from pnca_studies.experiments.benchmark.catalogue import DATA_SETS, FOREIGN, GROUPS, UNSEEN
 from pnca_studies.experiments.benchmark.measures import SURE
-from pnca_studies.experiments.benchmark.models import CLASSIFIERS, PNCA
+from pnca_studies.experiments.benchmark.models import PNCA, RANKED
 from pnca_studies.reports.benchmark.figures import critical_difference_figure, save_svg
 from pnca_studies.reports.benchmark.groups import Group, every_place_table, ranks_table, tests_table
 from pnca_studies.reports.benchmark.measures import (
@@ -99,7 +99,7 @@ def _ranked(results: Results, places: Sequence[Place], title: str, folder: Path,
 
 def one_place(results: Results, place: Place) -> Body:
     """Every measure of every model at one data set and size, and differences from the default."""
-    models = [model for model in results.models(place) if model in CLASSIFIERS]
+    models = [model for model in results.models(place) if model in RANKED]
     if not models:
         return []
     nll = {model: results.mean(place, model, NLL) for model in models}
@@ -173,7 +173,7 @@ def _foreign(results: Results, places: Sequence[Place], test_set: str, title: st
     """Show models by what they answer of a foreign test set, averaged over places that have it."""
     sure, apart = wrong_above(test_set), told(test_set)
     there = [place for place in places if np.isfinite(results.mean(place, PNCA, sure))]
-    complete = results.complete(there, [*CLASSIFIERS, *SCORES])
+    complete = results.complete(there, [*RANKED, *SCORES])
     if PNCA not in complete:
         return []
     by_model: dict[str, Mapping[Measure, float]] = {
@@ -205,7 +205,7 @@ def time_page(results: Results, folder: Path, link: str) -> Body:
     for group in GROUPS:
         for size in dict.fromkeys(size for _, size in results.of_group(group)):
             places = results.of_group(group, size=size)
-            models = results.complete(places, [*CLASSIFIERS, *SCORES])
+            models = results.complete(places, [*RANKED, *SCORES])
             if not models:
                 continue
             found = Group(results, places, models)

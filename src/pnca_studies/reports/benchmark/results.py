@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pnca.evaluation import paired_interval
 from pnca_studies.experiments.benchmark.catalogue import DATA_SETS
 from pnca_studies.experiments.benchmark.cells import Cell, Line
-from pnca_studies.experiments.benchmark.models import CLASSIFIERS, MODELS, PNCA
+from pnca_studies.experiments.benchmark.models import MODELS, PNCA, RANKED
 from pnca_studies.reports.benchmark.measures import LEAST_DRAWS, SECONDS, Interval, Measure
 from pnca_studies.rivals import SCORES
 
@@ -56,7 +56,7 @@ class Results:
             if place in planned and DATA_SETS[place[0]].group in groups and size in (None, place[1])
         ]
 
-    def planned(self, places: Sequence[Place], among: Sequence[str] = CLASSIFIERS) -> list[str]:
+    def planned(self, places: Sequence[Place], among: Sequence[str] = RANKED) -> list[str]:
         """Models of which a cell is planned in any of some places."""
         return [model for model in among if any((*place, model) in self._planned for place in places)]
 
@@ -64,7 +64,7 @@ class Results:
         """Who has a cell in all of some places."""
         return [model for model in self._order if all((place, model) in self._cells for place in places)]
 
-    def complete(self, places: Sequence[Place], among: Sequence[str] = CLASSIFIERS) -> list[str]:
+    def complete(self, places: Sequence[Place], among: Sequence[str] = RANKED) -> list[str]:
         """Models that have every planned draw in all of some places."""
         return [
             model

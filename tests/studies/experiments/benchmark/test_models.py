@@ -55,6 +55,8 @@ def test_takes_part__images_are_for_those_that_learn_from_augmented_ones():
     assert not set(PAPER) & set(ON_IMAGES)
     assert set(SCORES) < set(ON_IMAGES)
     assert not models.takes_part("TabPFN", "pixels")
+    assert models.takes_part(models.FROZEN, "images")
+    assert not models.takes_part(models.FROZEN, "table")
 
 
 @pytest.mark.parametrize("model", ["logistic regression", "PNCA"])
