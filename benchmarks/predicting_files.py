@@ -1,6 +1,6 @@
 """Memory and time of ``pnca predict`` on a large table, against the same from arrays with pandas.
 
-    python benchmarks/predicting_files.py --rows 100000 --columns 50
+    nice python benchmarks/predicting_files.py --rows 1000000 --columns 50
 
 Each run is a fresh process. Rows come in parts, so memory must not grow with them; reading, checking and
 writing parts must cost little beside the predictions. Each is a row of
@@ -17,15 +17,20 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-N_TRAIN = 500
+N_TRAIN = 200
+_IMPORTS = (
+    f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from pathlib import Path; "
+    "import predicting_files; from predicting_files import by_arrays, make_files; "
+)
 RESULTS = Path(__file__).parent / "results" / "predicting_files.csv"
 
 
 def make_files(folder: Path, numbers: tuple[int, int], n_columns: int) -> None:
-    """A model of 500 rows, and tables of few and many rows."""
+    """A model of ``N_TRAIN`` rows, and tables of few and many rows."""
     import pandas as pd
 
     import pnca
@@ -40,6 +45,14 @@ def make_files(folder: Path, numbers: tuple[int, int], n_columns: int) -> None:
         rows = pd.DataFrame(rng.normal(size=(n, n_columns)), columns=names)
         rows.insert(0, "sample", [f"S{i}" for i in range(n)])
         rows.to_csv(folder / f"{n}.csv", index=False)
+
+
+def make_in_a_process(folder: Path, numbers: tuple[int, int], n_columns: int) -> None:
+    """Make the files elsewhere: the peak of a process begins with what its parent held at its start."""
+    code = f"make_files(Path({str(folder)!r}), {numbers!r}, {n_columns})"
+    subprocess.run(
+        [sys.executable, "-c", f"{_IMPORTS}predicting_files.N_TRAIN = {N_TRAIN}; {code}"], check=True
+    )
 
 
 def by_arrays(folder: str, n: int) -> None:
@@ -87,26 +100,30 @@ def main(arguments: list[str] | None = None) -> None:
     found = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        make_files(folder, (given.few, given.rows), given.columns)
+        make_in_a_process(folder, (given.few, given.rows), given.columns)
         for n in (given.few, given.rows):
             for name, command in commands(n).items():
                 taken = measured(command, folder)
                 found.append({"what": name, "rows": n, "columns": given.columns, **taken})
                 print(found[-1], flush=True)
-    with given.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, found[0])
-        writer.writeheader()
-        writer.writerows(found)
+                write(given.out, found)  # at once: a run that is stopped keeps what it measured
     few, _, many, arrays = found
     print(f"peak memory above {given.few} rows: {many['peak_mb'] - few['peak_mb']:.0f} MB")
     print(f"seconds of the processor, of those by arrays: {many['cpu_seconds'] / arrays['cpu_seconds']:.2f}")
 
 
+def write(path: Path, found: list[dict[str, Any]]) -> None:
+    """Write a row for each process."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, found[0])
+        writer.writeheader()
+        writer.writerows(found)
+
+
 def commands(n: int) -> dict[str, list[str]]:
     """The command on the file of n rows, and the same by arrays."""
     files = ["model.pnca", f"{n}.csv", "-o", "p.csv", "--force"]
-    own = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
-    own += f"from predicting_files import by_arrays; by_arrays('.', {n})"
+    own = f"{_IMPORTS}by_arrays('.', {n})"
     return {
         "command": [sys.executable, "-m", "pnca", "predict", *files],
         "arrays": [sys.executable, "-c", own],

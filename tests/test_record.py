@@ -165,3 +165,29 @@ def test_names__of_a_tensor_are_a_copy():
     names = names_of("groups", groups, 4)
     groups[0] = 9
     assert names.tolist() == [0, 1, 2, 3]
+
+
+def test_ids__dates_of_numpy_and_periods_are_found_again_and_saved(tmp_path):
+    import datetime
+
+    import pandas as pd
+
+    import pnca
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 2)), np.arange(12) % 2
+    model = pnca.PNCAClassifier(n_particles=2, max_epochs=2, experts=(), random_state=0)
+    days = [np.datetime64("2024-05-01") + i for i in range(12)]
+    months = pd.period_range("2024-01", periods=12, freq="M")
+    for ids, name, kept in (
+        (days, days[3], datetime.date(2024, 5, 4)),
+        (np.array(days), days[3], datetime.date(2024, 5, 4)),
+        (months, months[3], "2024-04"),
+        (list(months), months[3], "2024-04"),
+    ):
+        model.fit(X, y, ids=ids)
+        again = pnca.load(pnca.save(model, tmp_path / "m.pnca", overwrite=True))
+        for found in (model.record_, again.record_):
+            assert found.ids[3] == kept
+            assert found.rows_of([name]).tolist() == [3]
+            assert found.rows_of([kept]).tolist() == [3]

@@ -204,7 +204,16 @@ def has_holes(X: Any) -> bool:  # noqa: ANN401
 
 
 def as_numbers(X: Any) -> Any:  # noqa: ANN401
-    """An array of objects as one of numbers, with NaN where one is missing; anything else as it is."""
+    """Objects as an array of numbers, with NaN where one is missing; anything else as it is.
+
+    >>> as_numbers([[1, None], [2, 3]]).tolist()
+    [[1.0, nan], [2.0, 3.0]]
+    """
+    if isinstance(X, (list, tuple)) and any(isinstance(row, (list, tuple)) and None in row for row in X):
+        try:
+            X = np.array(X, dtype=object)
+        except ValueError:  # rows of several lengths, of which scikit-learn says what is wrong
+            return X
     if not isinstance(X, np.ndarray) or X.dtype != object or X.ndim != 2:
         return X
     is_missing = np.array([[v is None or type(v).__name__ == "NAType" for v in row] for row in X], dtype=bool)

@@ -8,6 +8,7 @@
     │   ├── MissingDataError     (also FileNotFoundError) a data set is not on this machine
     │   ├── CorruptDataError     (also ValueError)    a file is truncated, altered or not what its name says
     │   ├── TrainingDivergedError (also ArithmeticError) the loss stopped being a number
+    │   ├── WorkersLostError     (also RuntimeError)  the processes that do the work died
     │   └── MissingExtraError    (also ImportError)   an optional dependency is not installed
 
 Each also derives from the built-in a scikit-learn user would catch. Two warnings have a class of their own,
@@ -41,6 +42,10 @@ class CorruptDataError(PncaError, ValueError):
 
 class TrainingDivergedError(PncaError, ArithmeticError):
     """The training loss became infinite or NaN."""
+
+
+class WorkersLostError(PncaError, RuntimeError):
+    """The processes that do the work died; the message says what is left of it."""
 
 
 class MissingExtraError(PncaError, ImportError):

@@ -78,7 +78,7 @@ class Record:
         known = {name: row for row, name in enumerate(range(n) if self.ids is None else self.ids.tolist())}
         found = []
         for name in names:
-            plain = _own([name]).tolist()[0] if isinstance(name, np.generic) else name
+            plain = _plain_name(name)
             if not isinstance(plain, Hashable) or plain not in known:
                 what = f"row {plain!r}: rows are 0 to {n - 1}" if self.ids is None else f"id {plain!r}"
                 raise InvalidInputError(f"No training example has {what}.")
@@ -118,15 +118,25 @@ def _own(names: Any) -> NDArray[Any]:  # noqa: ANN401
         found = found if np.datetime_data(found.dtype)[0] == "D" else found.astype(f"{found.dtype.kind}8[us]")
     if found.dtype.kind in "USmM":
         return found.astype(object)
-    if found.dtype == object and any(hasattr(name, "to_pydatetime") for name in found):
-        return np.array([_without_pandas(name) for name in found.tolist()], dtype=object)
+    if found.dtype == object:
+        own = np.empty(len(found), dtype=object)  # not from a list: names that are tuples would be rows
+        own[:] = [_plain_name(name) for name in found.tolist()] if found.ndim == 1 else found
+        return own
     copied: NDArray[Any] = found.copy()
     return copied
 
 
-def _without_pandas(name: Any) -> Any:  # noqa: ANN401
-    """A date of pandas as one of Python's."""
-    return name.to_pydatetime() if hasattr(name, "to_pydatetime") and not is_missing(name) else name
+def _plain_name(name: Any) -> Any:  # noqa: ANN401
+    """A name of numpy's or pandas' as one of Python's; of a period, such as a month, its text."""
+    if is_missing(name):
+        return name
+    if isinstance(name, (np.datetime64, np.timedelta64)):
+        return _own(np.asarray([name])).tolist()[0]
+    if isinstance(name, np.generic):
+        return name.item()
+    if type(name).__name__ == "Period" and type(name).__module__.startswith("pandas"):
+        return str(name)
+    return name.to_pydatetime() if hasattr(name, "to_pydatetime") else name
 
 
 def unique_ids(ids: ArrayLike, n: int) -> NDArray[Any]:

@@ -51,3 +51,13 @@ def test_names_groups__needs_one_value_for_each_group_and_another_for_the_next()
     coded = ColumnValues("patient", "category", groups[:, None] * 1.0)
     assert names_groups(coded, groups).reason == "group"
     assert names_groups(ColumnValues("ward", "category", (groups // 2)[:, None] * 1.0), groups) is None
+
+
+def test_identifier__distinct_whole_numbers_of_such_a_name():
+    numbers = np.random.RandomState(0).choice(10**6, 60, replace=False).astype(float)
+    assert identifier(numbers) is None
+    for name in ("id", "patient_nr", "caseId", "Sample No"):
+        assert identifier(numbers, name).reason == "name"
+    for name in ("age", "width", "pid", 3):  # "pid" may be anything
+        assert identifier(numbers, name) is None
+    assert identifier(np.append(numbers[:-1], numbers[0]), "id") is None

@@ -344,3 +344,13 @@ def test_codes__are_for_rows_of_numbers(settings):
     X, y = np.ones((8, 2)), np.arange(8) % 2
     with pytest.raises(InvalidInputError, match="categorical_features are for rows of numbers"):
         PNCAClassifier(categorical_features=[0], **settings).fit(X, y)
+
+
+def test_fit__none_in_lists_is_a_hole_as_in_arrays_of_objects():
+    rows = [[float(i % 5), None if i % 7 == 0 else float(i)] for i in range(40)]
+    y = [i % 5 > 2 for i in range(40)]
+    model = make("PNCA", max_epochs=3).fit(rows, y)
+    same = make("PNCA", max_epochs=3).fit(np.array(rows, dtype=object), y)
+    np.testing.assert_array_equal(model.predict_proba(rows), same.predict_proba(np.array(rows, dtype=object)))
+    with pytest.raises(ValueError, match=r"inhomogeneous|setting an array element"):
+        make("PNCA", max_epochs=3).fit([[1.0, None], [2.0]] * 10, [0, 1] * 10)

@@ -1,11 +1,15 @@
 """The command line in this process, and files for it."""
 
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import rich
 
+import pnca
 from pnca.interfaces import cli
 
 
@@ -41,3 +45,51 @@ def small_tables(tmp_path_factory):
             )
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
     return folder
+
+
+@pytest.fixture(scope="session")
+def script():
+    """The installed command."""
+    path = Path(sys.executable).with_name("pnca")
+    if not path.exists():
+        pytest.skip("pnca is not installed beside this Python")
+    return [str(path)]
+
+
+@pytest.fixture(scope="session")
+def environment():
+    """One thread, and these sources, whichever are installed."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(pnca.__file__).parents[1])}
+
+
+@pytest.fixture(scope="session")
+def model_file(small_tables, environment):
+    """A model that ``pnca fit`` wrote."""
+    path = small_tables / "model.pnca"
+    command = [
+        sys.executable,
+        "-m",
+        "pnca",
+        "fit",
+        "train.csv",
+        "--target",
+        "y",
+        "--id",
+        "sample",
+        "-o",
+        "model.pnca",
+    ]
+    done = subprocess.run(
+        command, cwd=small_tables, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for text in ("a: number, with holes", "site: category of", "60 examples", "Accuracy: ", "Not known: "):
+        assert text in done.stdout
+    return path
+
+
+@pytest.fixture(scope="session")
+def predictive_file(model_file):
+    """The same model without its training examples."""
+    return pnca.save(pnca.load(model_file), model_file.with_name("predictive.pnca"), store="predictive")

@@ -8,7 +8,10 @@ from typer.testing import CliRunner
 import pnca
 from pnca.interfaces import cli
 
-COMMANDS = ("benchmark", "demo", "explain", "fit", "info", "predict", "report", "reproduce")
+COMMANDS = (
+    "audit", "benchmark", "demo", "explain", "export", "fit",
+    "info", "predict", "report", "reproduce", "suggest",
+)  # fmt: skip
 PLUGIN = """
 from pnca.exceptions import InvalidInputError
 

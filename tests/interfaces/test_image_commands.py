@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import pnca
@@ -118,16 +119,38 @@ def table_model(small_tables):
     return pnca.save(model, small_tables / "small.pnca", overwrite=True)
 
 
-def test_explain__of_a_row_by_number_and_by_name(run, table_model, small_tables, tmp_path):
+def test_explain__of_rows_by_number_and_by_name(run, table_model, small_tables, tmp_path):
     data = small_tables / "new.csv"
     page = tmp_path / "case.html"
     code, by_number, _ = run("explain", table_model, data, "--row", 4, "--examples", 2, "-o", page)
     assert code == 0
-    assert by_number.startswith("Case 4: predicted ")
-    assert page.read_text().startswith("<!")
+    assert by_number.startswith("Case S3 (row 4): predicted ")
+    assert "Case S3 (row 4): predicted " in page.read_text()
     code, by_name, _ = run("explain", table_model, data, "--case", "S3", "--examples", 2)
     assert code == 0
     assert by_name.strip() == by_number.split("\n\nWritten to")[0].strip()
+    code, both, _ = run("explain", table_model, data, "--row", 9, "--case", "S3", "--examples", 2)
+    assert code == 0
+    assert both.startswith("Case S8 (row 9): ")
+    assert both.endswith(by_name)
+
+
+def test_explain__json(run, table_model, small_tables):
+    data = small_tables / "new.csv"
+    code, out, err = run("explain", table_model, data, "--row", 4, "--row", 2, "--json", "--examples", 2)
+    assert (code, err) == (0, "")
+    first, second = json.loads(out)
+    assert [(case["row"], case["id"]) for case in (first, second)] == [(4, "S3"), (2, "S1")]
+    X = pd.read_csv(data)[["a", "b", "site"]].iloc[[3]]
+    model = pnca.load(table_model)
+    own = dict(zip(model.classes_, model.predict_proba(X)[0], strict=True))
+    assert first["probabilities"] == pytest.approx(own, abs=1e-9)
+    for label, probability in first["probabilities"].items():
+        parts = sum(part[label] for part in first["parts"].values())
+        assert parts == pytest.approx(probability, abs=1e-9)
+    assert len(first["examples"]) == 2
+    assert first["examples"][0]["name"].startswith("S")
+    assert first["familiarity"] == pytest.approx(model.familiarity(X)[0])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -18,37 +17,6 @@ from pnca.workflows import predicting
 
 #: Where a command refuses before it fits, so that it costs nothing.
 FIT = ("--target", "y")
-
-
-@pytest.fixture(scope="module")
-def script():
-    """The installed command."""
-    path = Path(sys.executable).with_name("pnca")
-    if not path.exists():
-        pytest.skip("pnca is not installed beside this Python")
-    return [str(path)]
-
-
-@pytest.fixture
-def environment():
-    """One thread, and these sources, whichever are installed."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(pnca.__file__).parents[1])}
-
-
-@pytest.fixture(scope="session")
-def model_file(small_tables):
-    """A model that ``pnca fit`` wrote."""
-    path = small_tables / "model.pnca"
-    command = [sys.executable, "-m", "pnca", "fit", "train.csv", *FIT, "--id", "sample", "-o", "model.pnca"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(pnca.__file__).parents[1])}
-    done = subprocess.run(
-        command, cwd=small_tables, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    for text in ("a: number, with holes", "site: category of", "60 examples", "Accuracy: ", "Not known: "):
-        assert text in done.stdout
-    return path
 
 
 def test_fit__is_the_fit_of_python(model_file, small_tables):
@@ -200,8 +168,8 @@ def test_fit__warnings_of_columns_are_said_once(run, small_tables, tmp_path, mon
     assert code == 0
     # The identifier was not named as one.
     assert err == (
-        "pnca: Not used: 'sample', in which no value occurs twice; if it names the rows, leave it out, or "
-        "pass it to fit as ids=.\n"
+        "pnca: Not used: 'sample', in which no value occurs twice; if it names the rows, leave it out "
+        "(--ignore), or pass it to fit as ids= (--id).\n"
     )
 
 

@@ -9,7 +9,7 @@ from pnca.sources import ImageSource
 from pnca.tables import Roles, open_table, read_table
 from pnca.vision import Preprocessing, load_backbone
 from pnca.vision.folders import image_files
-from pnca.workflows.explaining import explain_image
+from pnca.workflows.explaining import explain_images
 from pnca.workflows.images import (
     BROKEN,
     backbone_of,
@@ -80,9 +80,21 @@ def test_predict_images__of_a_model_from_a_file(model, folder, tmp_path):
     assert said["examples"].str.startswith(("left/", "right/")).all()
 
 
-def test_explain_image__names_images(model, folder):
-    cases = explain_image(model, folder / "left" / "03.png", k=2)
+def test_explain_images__names_images(model, folder):
+    cases = explain_images(model, image_files(folder / "left" / "03.png"), k=2)
     assert {example.id for example in cases[0].examples} <= set(model.record_.ids)
+    assert str(cases[0]).startswith("Case 03.png: predicted ")
+    files = image_files(folder)
+    both = explain_images(model, files, rows=[2], names=["left/03.png"], k=2)
+    assert [case.name for case in both] == [files.names[1], "left/03.png"]
+    np.testing.assert_allclose(both[1].proba, cases[0].proba, rtol=1e-9)
+    for which, reason in (
+        ({"rows": [99]}, "no image 99"),
+        ({"names": ["x"]}, "no image 'x'"),
+        ({}, "Say which"),
+    ):
+        with pytest.raises(InvalidInputError, match=reason):
+            explain_images(model, files, **which)
 
 
 def test_fit_images__large_ones_need_a_backbone_or_a_size(folder, tmp_path):

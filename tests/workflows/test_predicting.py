@@ -123,6 +123,34 @@ def test_predict_table__of_a_model_that_was_fitted_in_python(model, folder, pati
     )
 
 
+def test_predict_table__of_categories_that_are_intervals(tmp_path):
+    rng = np.random.default_rng(0)
+    ages = pd.Series(rng.integers(20, 80, 60))
+    X = pd.DataFrame({"age": pd.cut(ages, [0, 40, 60, 100]), "marker": rng.normal(size=60)})
+    own = PNCAClassifier(n_particles=2, max_epochs=5, experts=["linear"], random_state=0)
+    own.fit(X, np.where(ages + 20 * X["marker"] > 50, "ill", "well"))
+    X.to_csv(tmp_path / "new.csv", index=False)
+    again = pnca.load(pnca.save(own, tmp_path / "m.pnca"))
+    found, said = predict(again, tmp_path)
+    np.testing.assert_allclose(said["probability_ill"], own.predict_proba(X)[:, 0], rtol=1e-6)
+    assert not [note for note in found.notes if "never seen" in note]
+    X.assign(age=["(100, 120]", *X["age"].astype(str)[1:]]).to_csv(tmp_path / "other.csv", index=False)
+    found, _ = predict(again, tmp_path, "other.csv")
+    assert any(
+        "'age' has values that were never seen in training, such as '(100, 120]'" in n for n in found.notes
+    )
+
+
+def test_predict_table__of_columns_whose_names_are_no_text(tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({0: rng.normal(size=40), 1: rng.choice(["a", "b"], 40)})
+    own = PNCAClassifier(n_particles=2, max_epochs=5, experts=["linear"], random_state=0)
+    own.fit(X, np.where(X[0] > 0, "ill", "well"))
+    X.to_csv(tmp_path / "new.csv", index=False)
+    _, said = predict(own, tmp_path)
+    np.testing.assert_allclose(said["probability_ill"], own.predict_proba(X)[:, 0], rtol=1e-6)
+
+
 def test_predict_table__of_images_is_refused(folder):
     images = PNCAClassifier(n_particles=2, max_epochs=2, random_state=0)
     images.fit(np.random.default_rng(0).random((12, 4, 4)), np.arange(12) % 2)

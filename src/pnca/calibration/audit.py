@@ -86,15 +86,19 @@ class Audit:
 
     def __repr__(self) -> str:
         """All that a user reads: the summary, and up to five findings of each kind."""
-        lines, counts = [f"<Audit: {self.summary()}>"], Counter[str]()
+        return "\n".join([f"<Audit: {self.summary()}>", *(f"- {line}" for line in self.lines())])
+
+    def lines(self) -> list[str]:
+        """Say up to five findings of each kind and what to do, a line each, and how many more there are."""
+        found, counts = [], Counter[str]()
         totals = Counter(finding.kind for finding in self.findings)
         for finding in self.findings:
             counts[finding.kind] += 1
             if counts[finding.kind] <= _MOST_SHOWN:
-                lines.append(f"- {finding.sentence} {finding.advice}")
+                found.append(f"{finding.sentence} {finding.advice}")
             elif counts[finding.kind] == _MOST_SHOWN + 1:
-                lines.append(f"- ... and {totals[finding.kind] - _MOST_SHOWN} more: {KINDS[finding.kind]}.")
-        return "\n".join(lines)
+                found.append(f"... and {totals[finding.kind] - _MOST_SHOWN} more: {KINDS[finding.kind]}.")
+        return found
 
     def summary(self) -> str:
         """Say in a sentence what was found, or what was looked for."""

@@ -22,7 +22,8 @@ from pnca.calibration.suspicious import (
     names_groups,
 )
 
-_OF_COLUMNS = ("identifier", "decider", "copy", "constant", "unused")
+#: Kinds of findings that are about columns.
+OF_COLUMNS = ("identifier", "decider", "copy", "constant", "unused")
 _OF_PAIRS = ("shared", "repeated", "contradiction")
 #: Fewer examples (groups) of a class are few; a class so many times as frequent as another is an imbalance.
 _FEW, _IMBALANCE = 10, 10
@@ -72,7 +73,7 @@ def audit(audited: Audited, notes: tuple[str, ...] = ()) -> Audit:
     -------
     Audit
     """
-    missing = (_OF_COLUMNS if audited.columns is None else ()) + (_OF_PAIRS if audited.scaled is None else ())
+    missing = (OF_COLUMNS if audited.columns is None else ()) + (_OF_PAIRS if audited.scaled is None else ())
     missing += ("shared", "one group") if audited.held_out.groups is None else ()
     findings = [*_labels(audited), *_classes(audited), *_far_out(audited)]
     named: dict[int, Finding] = {}
@@ -215,8 +216,8 @@ def _repeated(audited: Audited, repeated: list[IntArray]) -> Finding:
         "share of the examples that have a duplicate in another fold",
         f"{audited.shown(rows)} are equal or almost equal, in {len(repeated)} set{'s' * (len(repeated) > 1)} "
         "that different folds share: what is said out of fold is too good.",
-        "Are groups missing? If they are of one patient or sample each, pass groups= to fit; leave plain "
-        "copies out. With coarse columns different cases may be equal.",
+        "Are groups missing? If they are of one patient or sample each, pass groups= (--group) to fit; leave "
+        "plain copies out. With coarse columns different cases may be equal.",
     )
 
 
@@ -272,12 +273,13 @@ def _identifier(audited: Audited, column: ColumnValues) -> Finding | None:
     if column.places.shape[1] and audited.held_out.groups is not None:
         found = names_groups(column, audited.held_out.groups)
     if found is None and column.kind in ("number", "duration") and column.places.shape[1] == 1:
-        found = identifier(column.places[:, 0])
+        found = identifier(column.places[:, 0], column.name)
     if found is None:
         return None
     why = {
         "row order": "whole numbers that change in one direction with every row",
         "no repetition": "whole numbers that hardly repeat, unlike measured values of their range",
+        "name": "whole numbers that are all different, and a name that says so",
         "even spacing": "all different and evenly spaced",
         "group": "one value for each group and no other",
     }[found.reason]
@@ -288,7 +290,7 @@ def _identifier(audited: Audited, column: ColumnValues) -> Finding | None:
         "one minus the probability that a measured column looks so",
         f"Column {column.name!r} looks like an identifier ({why}): new inputs have numbers that no training "
         "example has, which makes every one of them unfamiliar, and folds cannot show it.",
-        "Leave it out, and pass it as ids= or groups= to fit.",
+        "Leave it out, and pass it to fit as ids= (--id) or groups= (--group).",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from pnca.calibration.conformal import FloatArray, IntArray
 
 #: A measured column so free of repetitions has at most this probability.
 _CHANCE = 1e-3
+#: Names of columns of identifiers.
+_NAMES = re.compile(r"(?i:(^|[\W_])(id|ids|nr|no|number|index|key|code|column 1)$)|[a-z](Id|ID|Nr|No)$")
 #: Fewer rows tell nothing about an order.
 _FEWEST = 10
 #: Columns say the same if their correlation is so near to one: differences by 1e-5 of their spread.
@@ -36,7 +39,7 @@ class ColumnValues(NamedTuple):
 class Identifier(NamedTuple):
     """Why a column looks like a name of the rows."""
 
-    reason: str  # "row order", "no repetition", "even spacing" or "group"
+    reason: str  # "row order", "no repetition", "name", "even spacing" or "group"
     probability: float  # with which measured values would look so
 
 
@@ -63,17 +66,20 @@ def probability_of_few_repetitions(n: int, n_possible: float, n_repeated: int) -
     return float(poisson.cdf(n_repeated, n * (n - 1) / (2 * n_possible)))
 
 
-def identifier(values: FloatArray) -> Identifier | None:
+def identifier(values: FloatArray, name: object = "") -> Identifier | None:
     r"""Say why numbers (n,), in the order of the rows, look like a name of the row, or None.
 
     Whole numbers that rise or fall with every row; whole numbers with fewer repetitions than measured values
-    of their range would have; and numbers that are all different and evenly spaced.
+    of their range would have; whole numbers that are all different in a column whose name says so, such as
+    ``nr`` or ``patientId``; and numbers that are all different and evenly spaced.
 
     >>> identifier(np.arange(100.0)).reason
     'row order'
     >>> identifier(np.random.RandomState(0).permutation(100) + 7.0).reason
     'no repetition'
     >>> identifier(np.random.RandomState(0).poisson(50, size=100).astype(float))
+    >>> identifier(np.array([52.0, 7, 911, 430, 88, 12, 650, 3, 77, 801]), "case_nr").reason
+    'name'
     """
     n = len(values)
     if n < _FEWEST or not np.isfinite(values).all():
@@ -87,7 +93,9 @@ def identifier(values: FloatArray) -> Identifier | None:
     if is_whole:
         n_repeated = int((counts * (counts - 1) // 2).sum())
         p = probability_of_few_repetitions(n, float(ordered[-1] - ordered[0] + 1), n_repeated)
-        return Identifier("no repetition", p) if p <= _CHANCE else None
+        if p <= _CHANCE:
+            return Identifier("no repetition", p)
+        return Identifier("name", p) if not n_repeated and _NAMES.search(str(name)) else None
     if len(counts) == n and np.ptp(gaps) <= 1e-6 * gaps.mean():
         return Identifier("even spacing", 0.0)
     return None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pnca.estimators.checks import Inputs
     from pnca.models.fitted import Fitted
 
-_NO_RECORD = (
+NO_RECORD = (
     "the model keeps no record of its examples (its file was saved with store='predictive', or by an earlier "
     "version of pnca)"
 )
@@ -159,4 +159,4 @@ class Audits:
 def _record_of(model: Any) -> tuple[Record | None, str]:  # noqa: ANN401
     """The record of a fit, and why it or its inputs are missing."""
     record: Record | None = getattr(model, "record_", None)
-    return record, _NO_RECORD if record is None else record.missing
+    return record, NO_RECORD if record is None else record.missing

@@ -47,7 +47,8 @@ def warn_of_columns(
     takes_ids: bool = False,
 ) -> None:
     """Say what of X (n, p) is not used by a fit, what is perhaps not meant, and what names rows or groups."""
-    keep = "leave it out, or pass it to fit as ids=" if takes_ids else "leave it out"
+    keep = "leave it out (--ignore)"
+    keep += ", or pass it to fit as ids= (--id)" if takes_ids else ""
     unused = [column for column in columns.parts if column.kind == "left out"]
     for reason, names in (
         ("every value is missing", [c.name for c in unused if c.has_holes]),
@@ -124,8 +125,12 @@ def _warn_of_names(
             f"Column {name!r} tells the groups apart one to one, as a name of them does: a new group has "
             "another, which makes its inputs unfamiliar. Leave it out; groups= knows it."
         )
-    elif kind == "number" and (found := identifier(values)):
-        how = {"row order": "rise or fall from row to row", "no repetition": "never or hardly ever repeat"}
+    elif kind == "number" and (found := identifier(values, name)):
+        how = {
+            "row order": "rise or fall from row to row",
+            "no repetition": "never or hardly ever repeat",
+            "name": "never repeat, and its name says so",
+        }
         if found.reason in how:
             warn(
                 f"Column {name!r} looks like a number of the rows: its whole numbers {how[found.reason]}. It "

@@ -180,6 +180,8 @@ class Explanation:
         The values of the columns, or the picture.
     names : tuple
         The names of the columns.
+    name, number : optional
+        What the case is called in the file that it is from, and its row there from 1.
     """
 
     row: int
@@ -195,6 +197,8 @@ class Explanation:
     given: Any
     names: tuple[Any, ...]
     source: Source
+    name: Any = None
+    number: int | None = None
 
     @property
     def best(self) -> int:

@@ -22,8 +22,8 @@ UNLIKE = ("unlike the others", "unlike the examples", "unlike any class")
 _WIDTH = 100
 #: Classes whose parts are listed; of more the least probable are added up.
 _MOST_CLASSES = 10
-#: Letters of the name of a column.
-_MOST_IN_NAMES = 40
+#: Letters of the name of a column, and of that of a case, which may be a path.
+_MOST_IN_NAMES, MOST_IN_CASES = 40, 100
 
 
 def case_text(case: Explanation) -> str:
@@ -42,8 +42,12 @@ def case_text(case: Explanation) -> str:
 
 
 def heading(case: Explanation) -> str:
-    """What the case is called."""
-    return f"Case {case.row}: predicted {short(case.label)}, probability {decimal(case.proba[case.best])}"
+    """What the case is called, and what is predicted."""
+    called = str(case.row if case.number is None else case.number)
+    if case.name is not None:
+        place = "" if case.number is None else f" (row {called})"
+        called = f"{short(case.name, MOST_IN_CASES)}{place}"
+    return f"Case {called}: predicted {short(case.label)}, probability {decimal(case.proba[case.best])}"
 
 
 def cases_text(cases: Explanations) -> str:

@@ -11,22 +11,30 @@ from pnca.exceptions import InvalidInputError
 from pnca.interfaces.options import (
     IMAGES,
     BackboneName,
+    Codes,
     Download,
     Encoding,
     Folder,
     Force,
+    Group,
+    Hole,
     Id,
+    Ignore,
     Json,
     PathColumn,
     ScaleName,
+    Seed,
     Separator,
     Sheet,
     SkipBroken,
+    SkipMissing,
     Store,
     StoreName,
+    Target,
     Weights,
     open_users_table,
     refuse_for_tables,
+    target_of,
 )
 
 if TYPE_CHECKING:
@@ -45,32 +53,13 @@ def fit(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model file.", show_default=False)],
-    target: Annotated[
-        str | None, typer.Option(help="Column with the class; of every table.", show_default=False)
-    ] = None,
+    target: Target = None,
     id: Id = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            help="Column that says which rows belong together, such as a patient.", show_default=False
-        ),
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(help="Column that is no input; may be repeated.", show_default=False)
-    ] = None,
-    codes: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column of numbers that are names, such as a ward; may be repeated.", show_default=False
-        ),
-    ] = None,
-    hole: Annotated[
-        list[str] | None,
-        typer.Option(help="Text that means a missing value, beside NA, ? and the like.", show_default=False),
-    ] = None,
-    skip_missing: Annotated[
-        bool, typer.Option("--skip-missing", help="Leave out rows without a class.")
-    ] = False,
+    group: Group = None,
+    ignore: Ignore = None,
+    codes: Codes = None,
+    hole: Hole = None,
+    skip_missing: SkipMissing = False,
     sheet: Sheet = None,
     encoding: Encoding = None,
     separator: Separator = None,
@@ -95,7 +84,7 @@ def fit(
     ] = None,
     skip_broken: SkipBroken = False,
     store: Store = StoreName.full,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the fit.")] = 0,
+    seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -131,7 +120,7 @@ def fit(
             model = _fit_images(images, network, size, scale, seed)
         else:
             refuse_for_tables(backbone=backbone, weights=weights, scale=scale, size=size, folder=folder)
-            model = _fit_table(table, roles, tuple(hole or ()), seed, skip_missing=skip_missing)
+            model = fit_users_table(table, roles, tuple(hole or ()), seed, skip_missing=skip_missing)
         write_model(model, out, store=store, force=force, as_json=as_json)
 
 
@@ -141,14 +130,14 @@ def _check_target(data: Path, table: TableFile | None, target: str | None, path_
             f"{data} is a folder, in which folders are the classes: leave out --target and --path-column, or "
             "name a table."
         )
-    if table is not None and target is None:
-        shown = ", ".join(map(repr, table.names[:20]))
-        raise InvalidInputError(f"Say which column of {data} is the class, with --target: there are {shown}.")
+    if table is not None:
+        target_of(table, target)
 
 
-def _fit_table(
+def fit_users_table(
     table: TableFile, roles: Roles, holes: tuple[str, ...], seed: int, *, skip_missing: bool
 ) -> PNCAClassifier:
+    """Fit the examples of a table, and say what looks odd about them."""
     from pnca.interfaces.saying import warn
     from pnca.tables import read_examples
 

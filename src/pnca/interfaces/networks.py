@@ -9,7 +9,9 @@ from pnca.exceptions import InvalidInputError
 from pnca.interfaces.options import ScaleName
 
 if TYPE_CHECKING:
+    from pnca.tables import TableFile
     from pnca.vision import Backbone
+    from pnca.vision.folders import ImageFiles
 
 
 def is_images(data: Path) -> bool:
@@ -46,3 +48,23 @@ def load_network(
 
     pixels: Any = None if scale is None else scale.value
     return load_backbone(spec, weights=weights, download=download, scale=pixels)
+
+
+def images_named(
+    model: Any,  # noqa: ANN401
+    data: Path,
+    table: TableFile | None,
+    path_column: str | None,
+    folder: Path | None,
+) -> ImageFiles:
+    """The images of a folder, or those that a table names."""
+    from pnca.tables.files import read_table
+    from pnca.tables.names import column_of
+    from pnca.vision.folders import image_files, listed_files
+    from pnca.workflows.images import image_source_of
+
+    image_source_of(model)
+    if table is None:
+        return image_files(data)
+    name = column_of(path_column or "", table.names, table.path, "--path-column")
+    return listed_files(folder or data.parent, read_table(data, texts=[name])[name])

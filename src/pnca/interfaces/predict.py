@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pnca.exceptions import InvalidInputError
 from pnca.interfaces.options import (
     BackboneName,
     Download,
     Encoding,
+    EngineName,
     Folder,
     Force,
     Id,
@@ -21,14 +25,15 @@ from pnca.interfaces.options import (
     Sheet,
     SkipBroken,
     Weights,
-    open_users_table,
+    is_of_images,
+    open_users_data,
+    open_users_parts,
     refuse_for_tables,
 )
 
 if TYPE_CHECKING:
-    from pnca.tables import TableFile
-    from pnca.vision.folders import ImageFiles
     from pnca.workflows import PredictedFile
+    from pnca.workflows.clusters import Cluster
 
 
 def predict(
@@ -36,7 +41,9 @@ def predict(
     data: Annotated[
         Path,
         typer.Argument(
-            help="A table with the columns of the fit, or a folder of images.", show_default=False
+            help="A table with the columns of the fit, a folder of tables or a pattern such as "
+            "'parts/*.parquet', or a folder of images.",
+            show_default=False,
         ),
     ],
     out: Annotated[
@@ -58,6 +65,19 @@ def predict(
     weights: Weights = None,
     download: Download = False,
     skip_broken: SkipBroken = False,
+    engine: Annotated[
+        EngineName,
+        typer.Option(help="Predict files of a folder here, or several at a time by processes of Dask."),
+    ] = EngineName.local,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a Dask scheduler, such as tcp://host:8786.", show_default="processes here"
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes of Dask here.", show_default="one for each core")
+    ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -67,6 +87,8 @@ def predict(
 
     Example: pnca predict model.pnca newimages/ -o predictions.csv
 
+    Example: pnca predict model.pnca 'parts/*.parquet' -o predictions.parquet --engine dask
+
     Columns are found by their names. Rows are read and written in parts, so that memory does not grow with
     their number. Whether they drifted as a whole is judged by at most 2,000 of them. A model of images
     looks for its backbone here and beside the model file, and takes no other one.
@@ -75,13 +97,14 @@ def predict(
     wrong command line, 130 if it was stopped. If it is not 0, nothing was written.
     """
     from pnca.files import check_target
-    from pnca.interfaces.networks import is_images, network_of
+    from pnca.interfaces.networks import images_named, network_of
     from pnca.interfaces.saying import progress, warnings_said
     from pnca.interfaces.stopping import stoppable
 
     with stoppable(), warnings_said():
         check_target(out, overwrite=force)
-        table = None if is_images(data) else open_users_table(data, sheet, encoding, separator)
+        check_engine(engine, scheduler, jobs)
+        table = open_users_data(data, sheet, encoding, separator)
 
         import pnca
         from pnca.workflows import predict_table
@@ -89,39 +112,43 @@ def predict(
         from pnca.workflows.images import predict_images
 
         fitted = pnca.load(model)
+        if table is None and data.is_dir() and not is_of_images(fitted):
+            table = open_users_parts(data, sheet, encoding, separator)
         shares = {"max_error": max_error, "confidence": confidence, "coverage": coverage}
         settings = Settings(**shares, n_examples=examples)
-        with progress("predicting", "done") as advance:
+        with progress("predicting", "done") as advance, processes(engine, scheduler, jobs) as cluster:
             options: dict[str, Any] = {"overwrite": force, "advance": advance}
             if table is None or path_column:
-                files = _files(fitted, data, table, path_column, folder)
+                if cluster is not None:
+                    raise InvalidInputError("--engine dask is for tables: images are predicted here.")
+                files = images_named(fitted, data, table, path_column, folder)
                 network = network_of(fitted, model, backbone, weights, download=download)
                 options |= {"backbone": network, "settings": settings, "skip_broken": skip_broken}
                 found = predict_images(fitted, files, out, **options)
             else:
                 refuse_for_tables(backbone=backbone, weights=weights, folder=folder)
-                found = predict_table(fitted, table, out, settings, id=id, **options)
+                found = predict_table(fitted, table, out, settings, id=id, cluster=cluster, **options)
     say_predicted(found, as_json=as_json)
 
 
-def _files(
-    model: Any,  # noqa: ANN401
-    data: Path,
-    table: TableFile | None,
-    path_column: str | None,
-    folder: Path | None,
-) -> ImageFiles:
-    """The images of a folder, or those that a table names."""
-    from pnca.tables.files import read_table
-    from pnca.tables.names import column_of
-    from pnca.vision.folders import image_files, listed_files
-    from pnca.workflows.images import image_source_of
+def check_engine(engine: EngineName, scheduler: str | None, jobs: int | None) -> None:
+    """Refuse options that do not go together."""
+    if engine is EngineName.local and (scheduler is not None or jobs is not None):
+        raise InvalidInputError("--scheduler and --jobs are for processes of Dask: add --engine dask.")
+    if scheduler is not None and jobs is not None:
+        raise InvalidInputError("--jobs is for processes here: a scheduler has its own workers.")
 
-    image_source_of(model)
-    if table is None:
-        return image_files(data)
-    name = column_of(path_column or "", table.names, table.path, "--path-column")
-    return listed_files(folder or data.parent, read_table(data, texts=[name])[name])
+
+@contextmanager
+def processes(engine: EngineName, scheduler: str | None, jobs: int | None) -> Iterator[Cluster | None]:
+    """Start or find the processes that predict; None where it is this one."""
+    if engine is EngineName.local:
+        yield None
+        return
+    from pnca.workflows.clusters import dask_cluster
+
+    with dask_cluster(scheduler, jobs) as cluster:
+        yield cluster
 
 
 def say_predicted(found: PredictedFile, *, as_json: bool) -> None:

@@ -55,14 +55,17 @@ def warnings_said() -> Iterator[None]:
 
 @contextmanager
 def progress(caption: str, unit: str) -> Iterator[Any]:
-    """Show on standard error how far something is, where that is a terminal: ``advance(n)``."""
+    """Show on standard error how far something is, where that is a terminal: ``advance(n)``.
+
+    Without a ``unit`` only the time is shown.
+    """
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        TextColumn("{task.completed:,} " + unit),
+        *([TextColumn("{task.completed:,} " + unit)] if unit else []),
         TimeElapsedColumn(),
     )
     console = Console(stderr=True)

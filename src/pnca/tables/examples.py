@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,11 +24,6 @@ _MOST_CLASSES, _EXAMPLES_OF_A_CLASS = 20, 3
 _FEW = 0.1
 #: Share of words among numbers up to which they are taken for mistakes.
 _HARDLY_ANY = 0.05
-#: Rows from which on a column of distinct whole numbers is noticed.
-_MANY_ROWS = 20
-_NAMES_OF_IDENTIFIERS = re.compile(
-    r"(^|[\W_])(id|ids|nr|no|number|index|key|code|column 1)$|[a-z](Id|ID|Nr|No)$", re.I
-)
 #: Values that are shown of a list.
 _SHOWN = 5
 
@@ -274,23 +268,9 @@ def _odd(
             notes.append(f"{name!r} is almost empty: {n_there} of {n} rows have a value")
         elif n_there == n and values.nunique() == 1:
             notes.append(f"{name!r} is the same in all rows")
-        if sort == NUMBER and name not in roles.codes and _is_identifier(name, values.to_numpy()):
-            notes.append(
-                f"{name!r} looks like an identifier (distinct whole numbers): leave it out with --ignore, "
-                "or name it as --id"
-            )
         if sort == TEXT and name not in roles.codes:
             notes += _almost_numbers(name, tidied(raw[name]), rows)
     return notes
-
-
-def _is_identifier(name: str, numbers: NDArray[np.float64]) -> bool:
-    if len(numbers) < _MANY_ROWS or np.isnan(numbers).any() or (numbers % 1).any():
-        return False
-    steps = np.diff(numbers)
-    if len(np.unique(numbers)) < len(numbers):
-        return False
-    return bool((steps == steps[0]).all() or (steps > 0).all() or _NAMES_OF_IDENTIFIERS.search(name))
 
 
 def _almost_numbers(name: str, texts: pd.Series[Any], rows: NDArray[np.int64]) -> list[str]:

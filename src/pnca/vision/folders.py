@@ -44,7 +44,7 @@ def image_files(folder: str | Path) -> ImageFiles:
     if folder.is_file():
         return ImageFiles(folder.parent, (folder,))
     if not folder.is_dir():
-        raise MissingDataError(f"There is no folder {folder}.")
+        raise MissingDataError(f"There is no image or folder {folder}.")
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path, folder))
     images = tuple(path for path in files if _is_image(path))
     others = [path.relative_to(folder).as_posix() for path in files if path not in set(images)]

@@ -30,13 +30,9 @@ def about_model(path: str | Path) -> dict[str, Any]:
     """
     manifest, model = unpacked(path).about, load(path)
     last = model[-1] if hasattr(model, "steps") else model
-    checksum = hashlib.sha256()
-    with open_to_read(path, "model file") as file:
-        while block := file.read(2**20):
-            checksum.update(block)
     return {
         "file": str(path),
-        "sha256": checksum.hexdigest(),
+        "sha256": sha256_of(path),
         "pnca": manifest["pnca"],
         "format": manifest["format"],
         "model": manifest["model"],
@@ -50,6 +46,15 @@ def about_model(path: str | Path) -> dict[str, Any]:
         "was_interrupted": last.was_interrupted_,
         "promises": _promises(last),
     }
+
+
+def sha256_of(path: str | Path) -> str:
+    """SHA-256 of a file, as hexadecimal digits."""
+    checksum = hashlib.sha256()
+    with open_to_read(path, "file") as file:
+        while block := file.read(2**20):
+            checksum.update(block)
+    return checksum.hexdigest()
 
 
 def _classes(model: Any) -> dict[str, int]:  # noqa: ANN401
@@ -82,7 +87,9 @@ def _source(model: Any) -> dict[str, Any] | None:  # noqa: ANN401
     plain = {
         name: list(value) if isinstance(value, tuple) else value for name, value in asdict(source).items()
     }
-    return {name: value for name, value in plain.items() if name != "sorts" and value}
+    of_pixels = isinstance(source, ImageSource) and not source.has_features
+    left_out = {"sorts", *(("mode", "interpolation") if of_pixels else ())}
+    return {name: value for name, value in plain.items() if name not in left_out and value}
 
 
 def _settings(model: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from pnca.calibration.decisions import Decisions, decide, held_out_sets
 from pnca.calibration.drift import Drift, batch_drift
 from pnca.estimators.checks import check_inputs
 from pnca.estimators.decisions import held_out_of
+from pnca.estimators.explains import NO_RECORD
 from pnca.exceptions import InvalidInputError
 from pnca.pipelines import last_step
+from pnca.record import Record
 from pnca.tables.extras import require
 from pnca.training.sampling import numbered_groups
 
@@ -40,7 +43,7 @@ class Settings:
 class Answers:
     """Says everything of batches of inputs, and keeps a sample of them to see drift in the end."""
 
-    def __init__(self, model: Any, settings: Settings | None = None) -> None:  # noqa: ANN401
+    def __init__(self, model: Any, settings: Settings | None = None, seed: int = 0) -> None:  # noqa: ANN401
         self.settings = settings or Settings()
         self.model = model
         self.last, _ = last_step(model, None, "decide") if not hasattr(model, "steps") else (model[-1], None)
@@ -55,10 +58,7 @@ class Answers:
                 f"The model has {self.last.n_samples_fit_} training examples; {self.settings.n_examples} "
                 "cannot be named with each prediction."
             )
-        self.n = 0
-        self.counts: dict[str, int] = {}
-        self.broken_promises: tuple[str, ...] = ()  # why nothing is answered, where nothing is
-        self._sample = _Sample()
+        self.tally = Tally(sample=_Sample(seed))
         self._names = names_of_examples(self.last)
 
     def frame(self, X: Any, groups: NDArray[Any] | None = None) -> pd.DataFrame:  # noqa: ANN401
@@ -77,11 +77,8 @@ class Answers:
             confidence=self.settings.confidence,
             min_familiarity=self.min_familiarity,
         )
-        self.n += len(decisions)
-        self.broken_promises = decisions.broken_promises
-        for reason, count in zip(*np.unique(decisions.reason, return_counts=True), strict=True):
-            self.counts[str(reason)] = self.counts.get(str(reason), 0) + int(count)
-        self._sample.add(inputs, evidence, groups)
+        self.tally.add(decisions)
+        self.tally.sample.add(inputs, evidence, groups)
         columns = self._columns(decisions, proba)
         if self.settings.n_examples:
             indices, shares = fitted.neighbours(inputs, device, self.settings.n_examples)
@@ -89,11 +86,26 @@ class Answers:
             columns["shares"] = [_BETWEEN.join(f"{share:.3f}" for share in row) for row in shares]
         return require("pandas").DataFrame(columns)
 
+    @property
+    def n(self) -> int:
+        """Inputs so far."""
+        return self.tally.n
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many of them have which reason."""
+        return self.tally.counts
+
+    @property
+    def broken_promises(self) -> tuple[str, ...]:
+        """Why nothing is answered, where nothing is."""
+        return self.tally.broken_promises
+
     def drift(self) -> Drift | None:
         """Whether the inputs so far are less familiar than the training examples; None of one alone."""
         if self.n < 2:
             return None
-        sample, held_out = self._sample, self.held_out
+        sample, held_out = self.tally.sample, self.held_out
         compared = self.last.fitted_.comparable_columns(sample.inputs)
         groups = None if sample.groups is None else numbered_groups(sample.groups, len(sample.groups))
         return batch_drift(held_out.evidence, sample.evidence, compared, held_out.groups, groups)
@@ -113,18 +125,59 @@ class Answers:
         }
 
 
+@dataclass(kw_only=True)
+class Tally:
+    """What is known of all inputs so far, of which those of other processes may be some."""
+
+    sample: _Sample
+    n: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    broken_promises: tuple[str, ...] = ()
+
+    def add(self, decisions: Decisions) -> None:
+        """Count some inputs."""
+        names, counts = np.unique(decisions.reason, return_counts=True)
+        self._count(len(decisions), dict(zip(names.tolist(), counts.tolist(), strict=True)))
+        self.broken_promises = decisions.broken_promises
+
+    def merge(self, other: Tally) -> None:
+        """Count the inputs of another tally, which came after these."""
+        self._count(other.n, other.counts)
+        self.broken_promises = other.broken_promises
+        self.sample.merge(other.sample)
+
+    def _count(self, n: int, counts: Mapping[str, int]) -> None:
+        self.n += n
+        for reason, count in counts.items():
+            self.counts[reason] = self.counts.get(reason, 0) + count
+
+
 class _Sample:
     """Inputs drawn without replacement from all that come: those with the smallest of random keys."""
 
-    def __init__(self) -> None:
-        self.rng = np.random.default_rng(0)
+    def __init__(self, seed: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
         self.keys = np.empty(0)
         self.inputs: NDArray[Any] = np.empty((0, 0))
         self.evidence = np.empty(0)
         self.groups: NDArray[Any] | None = None
 
     def add(self, inputs: NDArray[Any], evidence: NDArray[np.float64], groups: NDArray[Any] | None) -> None:
-        keys = np.concatenate([self.keys, self.rng.random(len(inputs))])
+        self._take(self.rng.random(len(inputs)), inputs, evidence, groups)
+
+    def merge(self, other: _Sample) -> None:
+        """Take the inputs of another sample, whose keys are others, as those that came after these."""
+        if len(other.keys):
+            self._take(other.keys, other.inputs, other.evidence, other.groups)
+
+    def _take(
+        self,
+        drawn: NDArray[np.float64],
+        inputs: NDArray[Any],
+        evidence: NDArray[np.float64],
+        groups: NDArray[Any] | None,
+    ) -> None:
+        keys = np.concatenate([self.keys, drawn])
         most = max(2, min(SAMPLE_ROWS, _SAMPLE_NUMBERS // max(1, inputs[0].size)))
         kept = np.sort(np.argpartition(keys, most)[:most]) if len(keys) > most else np.arange(len(keys))
         is_new = kept >= len(self.keys)
@@ -145,6 +198,23 @@ def names_of_examples(model: Any) -> NDArray[np.object_]:  # noqa: ANN401
     ids = getattr(record, "ids", None)
     names = range(1, model.n_samples_fit_ + 1) if ids is None else ids
     return np.array([str(name) for name in names], dtype=object)
+
+
+def with_names(model: Any, missing: str = NO_RECORD) -> Any:  # noqa: ANN401
+    """The model, whose examples are called by their row from 1 where they have no identifiers.
+
+    Python counts rows from 0; people who look into a file count from 1, as predictions do. ``missing`` is
+    said of a model without a record.
+    """
+    last = model[-1] if hasattr(model, "steps") else model
+    rows = np.arange(1, last.n_samples_fit_ + 1)
+    record = getattr(last, "record_", None)
+    if record is None:
+        labels = last.classes_[last.support_labels_]
+        last.record_ = Record(inputs=None, labels=labels, ids=rows, missing=missing)
+    elif record.ids is None:
+        last.record_ = replace(record, ids=rows)
+    return model
 
 
 def _type_of_labels(classes: NDArray[Any]) -> str:

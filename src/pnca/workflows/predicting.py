@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,15 @@ from pnca.exceptions import InvalidInputError
 from pnca.sources import TableSource
 from pnca.tables.files import TableFile, typed
 from pnca.tables.names import column_of
-from pnca.tables.values import DATE, DURATION, EMPTY, NUMBER, TEXT, TRUTH, as_text, tidied
+from pnca.tables.parts import PartsTable
+from pnca.tables.values import DATE, DURATION, EMPTY, NUMBER, TEXT, TRUTH, as_text, text_of, tidied
 from pnca.tables.writing import write_table
-from pnca.workflows.answers import SAMPLE_ROWS, Answers, Settings
+from pnca.workflows.answers import SAMPLE_ROWS, Answers, Settings, Tally
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from pnca.workflows.clusters import Cluster
 
 #: Rows that are predicted and written at once.
 _ROWS = 4096
@@ -42,22 +45,30 @@ class PredictedFile:
 
 
 @dataclass
-class _Seen:
+class Seen:
     """Values of categories that were never seen in training, by column."""
 
-    known: dict[str, set[str]]
     counts: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def count(self, X: pd.DataFrame) -> None:
-        for name, known in self.known.items():
-            values = X[name].dropna()
-            new = values[~values.isin(known)]
-            found = self.counts.setdefault(name, Counter())
-            for value, n in new.value_counts().items():
-                if value in found or len(found) < _SHOWN_VALUES:
-                    found[str(value)] += int(n)
+    def count(self, X: pd.DataFrame, known: Mapping[str, set[str]]) -> None:
+        """Count what is not among the known values of a column."""
+        for name, values in known.items():
+            given = X[name].dropna()
+            self._add(name, given[~given.isin(values)].value_counts().items())
+
+    def merge(self, other: Seen) -> None:
+        """Count what was seen elsewhere, after this."""
+        for name, found in other.counts.items():
+            self._add(name, found.items())
+
+    def _add(self, name: str, counts: Iterable[tuple[Any, int]]) -> None:
+        found = self.counts.setdefault(name, Counter())
+        for value, n in counts:
+            if value in found or len(found) < _SHOWN_VALUES:
+                found[str(value)] += int(n)
 
     def notes(self) -> list[str]:
+        """Say which columns have such values, and in how many rows."""
         return [
             f"{name!r} has values that were never seen in training, such as {found.most_common(1)[0][0]!r} "
             f"({n} row{'s' * (n > 1)}): each takes half of the say of an answer"
@@ -75,6 +86,7 @@ def predict_table(
     id: str | None = None,
     overwrite: bool = False,
     advance: Callable[[int], None] | None = None,
+    cluster: Cluster | None = None,
 ) -> PredictedFile:
     """Predict the rows of a table, some at a time, and write what is said of each.
 
@@ -85,7 +97,8 @@ def predict_table(
     model : PNCAClassifier
         Fitted by ``pnca fit``, or on a pandas table.
     table : TableFile
-        From :func:`pnca.tables.open_table`. Columns are found by their names.
+        From :func:`pnca.tables.open_table`, or :func:`pnca.tables.open_parts`: then each row is named by the
+        file of its part too. Columns are found by their names.
     path : str or Path
         The file that is written, whole or not at all: ``.csv``, ``.tsv`` or ``.parquet``.
     settings : Settings, optional
@@ -96,6 +109,8 @@ def predict_table(
         Whether ``path`` may be replaced.
     advance : callable, optional
         Called with the number of rows after each part.
+    cluster : Cluster, optional
+        Where parts are predicted: processes of Dask. None is this process.
 
     Returns
     -------
@@ -103,31 +118,99 @@ def predict_table(
     """
     source = source_of(model)
     check_columns(table, source)
-    name_of_id = _id_column(table, source, id)
-    group = source.group if source.group in table.names else None
-    answers, seen = Answers(model, settings), _Seen(_known_values(model, source))
-    numbers = [name for name, sort in source.sorts.items() if sort == NUMBER]
-    with write_table(path, overwrite=overwrite) as writer, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X holds values that no")  # said once, in the end
-        row = 0
-        for raw in table.frames(numbers):
-            for start in range(0, len(raw), _ROWS):
-                part = raw.iloc[start : start + _ROWS].reset_index(drop=True)
-                X = inputs_of(part, table, source, row)
-                seen.count(X)
-                groups = None if group is None else as_text(part[group]).fillna("").to_numpy(dtype=object)
-                said = answers.frame(as_fitted(model, X), groups)
-                said.insert(0, *_ids(part, name_of_id, row, said))
-                writer.write(said)
-                row += len(part)
-                if advance is not None:
-                    advance(len(part))
-        if not row:
+    parts = _parts_of(table, source, id)
+    total, seen = Answers(model, settings), Seen()
+    with write_table(path, overwrite=overwrite) as writer:
+        predicted = _predicted_here if cluster is None else cluster.predicted_parts
+        for said in predicted(model, settings, parts, total.tally, seen):
+            writer.write(said)
+            if advance is not None:
+                advance(len(said))
+        if not total.n:
             raise InvalidInputError(f"{table.path} has a header and no rows.")
-    notes = [*table.notes, *_unused(table, source, name_of_id), *seen.notes(), *answers.broken_promises]
+    unused = unused_columns(table, source, parts[0].id)
+    notes = [*dict.fromkeys(table.notes), *unused, *seen.notes(), *total.broken_promises]
     return PredictedFile(
-        path=Path(path), n=answers.n, counts=answers.counts, drift=answers.drift(), notes=tuple(notes)
+        path=Path(path), n=total.n, counts=total.counts, drift=total.drift(), notes=tuple(notes)
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A table, or one of several files of it, and how its rows are named."""
+
+    table: TableFile
+    source: TableSource
+    id: str | None  # the column that names rows; None where they are counted from 1
+    label: str | None  # what the part is called; None of a table in one file
+    seed: int  # of the rows by which drift is judged
+
+
+def _parts_of(table: TableFile, source: TableSource, given: str | None) -> list[Part]:
+    """The files of a table."""
+    name = id_column(table, source, given)
+    if not isinstance(table, PartsTable):
+        return [Part(table=table, source=source, id=name, label=None, seed=0)]
+    return [
+        Part(table=part, source=source, id=name, label=label, seed=seed)
+        for seed, (part, label) in enumerate(zip(table.parts, table.labels, strict=True))
+    ]
+
+
+def _predicted_here(
+    model: Any,  # noqa: ANN401
+    settings: Settings | None,
+    parts: Sequence[Part],
+    tally: Tally,
+    seen: Seen,
+) -> Iterator[pd.DataFrame]:
+    """What is said of the rows of each part, one after the other."""
+    for part in parts:
+        yield from predicted_rows(model, settings, part, tally, seen)
+
+
+def predicted_rows(
+    model: Any,  # noqa: ANN401
+    settings: Settings | None,
+    part: Part,
+    tally: Tally,
+    seen: Seen,
+) -> Iterator[pd.DataFrame]:
+    """What is said of the rows of a part, some at a time; they are counted when all have been asked for.
+
+    Parameters
+    ----------
+    model : PNCAClassifier
+        Fitted on a table.
+    settings : Settings or None
+        What is asked of it.
+    part : Part
+        Where the rows are.
+    tally : Tally
+        To which the part is added.
+    seen : Seen
+        To which values are added that were never seen in training.
+    """
+    table, source = part.table, part.source
+    answers, known = Answers(model, settings, part.seed), _known_values(model, source)
+    group = source.group if source.group in table.names else None
+    numbers = [name for name, sort in source.sorts.items() if sort == NUMBER]
+    row = 0
+    for raw in table.frames(numbers):
+        for start in range(0, len(raw), _ROWS):
+            some = raw.iloc[start : start + _ROWS].reset_index(drop=True)
+            X = inputs_of(some, table, source, row)
+            seen.count(X, known)
+            groups = None if group is None else as_text(some[group]).fillna("").to_numpy(dtype=object)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "X holds values that no")  # said once, in the end
+                said = answers.frame(as_fitted(model, X), groups)
+            said.insert(0, *ids_of(some, part.id, row, said.columns))
+            if part.label is not None:
+                said.insert(0, "part" if "part" not in said.columns else "file", part.label)
+            row += len(some)
+            yield said
+    tally.merge(answers.tally)
 
 
 def source_of(model: Any) -> TableSource:  # noqa: ANN401
@@ -147,10 +230,21 @@ def source_of(model: Any) -> TableSource:  # noqa: ANN401
 def _sort_of_kind(column: Any) -> str:  # noqa: ANN401
     if column.kind != "category":
         return {"number": NUMBER, "date": DATE, "duration": DURATION}.get(column.kind, EMPTY)
-    kinds = {type(value) for value in (*column.values, *column.others)}
+    kinds = _types_of(column)
     if kinds <= {bool}:
         return TRUTH
     return NUMBER if kinds <= {int, float} else TEXT
+
+
+def _types_of(column: Any) -> set[type]:  # noqa: ANN401
+    """Types of the values of a category."""
+    return {type(value) for value in (*column.values, *column.others)}
+
+
+def _is_written(column: Any) -> bool:  # noqa: ANN401
+    """Whether a table in a file has the values of a category as they are: all text, truth values or codes."""
+    kinds = _types_of(column)
+    return any(kinds <= known for known in ({str}, {bool}, {int, float}))
 
 
 def check_columns(table: TableFile, source: TableSource) -> None:
@@ -168,7 +262,8 @@ def check_columns(table: TableFile, source: TableSource) -> None:
     )
 
 
-def _id_column(table: TableFile, source: TableSource, given: str | None) -> str | None:
+def id_column(table: TableFile, source: TableSource, given: str | None) -> str | None:
+    """The column that names rows: the given one, or that of the fit if it is there."""
     if given is not None:
         return column_of(given, table.names, table.path, "--id")
     return source.id if source.id in table.names else None
@@ -182,32 +277,48 @@ def inputs_of(part: pd.DataFrame, table: TableFile, source: TableSource, row: in
 
 
 def as_fitted(model: Any, X: pd.DataFrame) -> Any:  # noqa: ANN401
-    """The table as the model takes it: a model of arrays knows no names."""
-    return X if hasattr(model, "feature_names_in_") else X.to_numpy()
+    """The table as the model takes it: with the values and the names of its fit, which may be no text.
+
+    A model of arrays knows no names.
+    """
+    columns = getattr(model, "columns_", ())
+    if not hasattr(model, "feature_names_in_") and all(c.kind in ("number", "left out") for c in columns):
+        return X.to_numpy()
+    changed = {}
+    for column in columns:
+        known = {text_of(value): value for value in (*column.values, *column.others)}
+        if column.kind == "category" and not _is_written(column):  # such as the intervals of pandas.cut
+            texts = as_text(X[str(column.name)]).astype(object)
+            changed[str(column.name)] = texts.map(lambda text, known=known: known.get(text, text))
+    named: pd.DataFrame = X.assign(**changed) if changed else X
+    if hasattr(model, "feature_names_in_"):
+        return named
+    return named.set_axis([column.name for column in columns], axis=1)
 
 
-def _ids(
-    part: pd.DataFrame, name: str | None, row: int, said: pd.DataFrame
+def ids_of(
+    part: pd.DataFrame, name: str | None, row: int, taken: Collection[str]
 ) -> tuple[str, NDArray[Any] | pd.Series[Any]]:
-    """Name and values of the first column of the predictions."""
+    """Name and values of the column that says which rows are meant; other columns have ``taken`` names."""
     if name is None:
         return "row", np.arange(row + 1, row + len(part) + 1)
     values = tidied(as_text(part[name]))
-    return (name if name not in said.columns else "id"), values
+    return (name if name not in taken else "id"), values
 
 
 def _known_values(model: Any, source: TableSource) -> dict[str, set[str]]:  # noqa: ANN401
     """Values of text columns in training, but of those in which new ones are expected."""
     texts = {name for name, sort in source.sorts.items() if sort == TEXT}
     return {
-        column.name: {*column.values, *column.others}
+        str(column.name): set(map(text_of, (*column.values, *column.others)))
         for column in getattr(model, "columns_", ())
-        if column.name in texts and column.kind == "category" and not column.expects_new
+        if str(column.name) in texts and column.kind == "category" and not column.expects_new
     }
 
 
-def _unused(table: TableFile, source: TableSource, id_column: str | None) -> list[str]:
-    known = {*source.sorts, source.target, source.group, source.id, id_column}
+def unused_columns(table: TableFile, source: TableSource, name_of_id: str | None) -> list[str]:
+    """A note of the columns that the model does not know, if there are some."""
+    known = {*source.sorts, source.target, source.group, source.id, name_of_id}
     unused = [name for name in table.names if name not in known]
     if not unused:
         return []

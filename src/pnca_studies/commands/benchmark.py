@@ -129,9 +129,9 @@ def _show_plan(console: Console, cells: Sequence[Cell]) -> None:
 
 def _run(console: Console, cells: Sequence[Cell], out: Path, where: Any, **options: Any) -> int:  # noqa: ANN401
     """Run the cells and return how many failed; end the command if it is stopped."""
+    from pnca.exceptions import WorkersLostError
     from pnca_studies.commands.watch import Display
     from pnca_studies.experiments.benchmark import run_benchmark
-    from pnca_studies.experiments.grid import WorkersLostError
 
     say(console, f"{len(cells):,} cells; lines go to {out.resolve()}.")
     display = Display(console, [("test", "accuracy"), ("test", "nll"), ("test", "auroc")], len(cells))

@@ -76,3 +76,16 @@ def whole_numbers(text: str) -> tuple[int, ...]:
         return tuple(int(word) for word in words(text))
     except ValueError:
         raise InvalidInputError(f"Expected whole numbers such as 100,200, but found {text!r}.") from None
+
+
+class FormatName(str, Enum):
+    """What figures are written as, beside PNG."""
+
+    svg = "svg"
+    pdf = "pdf"
+
+
+Formats = Annotated[
+    list[FormatName] | None,
+    typer.Option("--format", help="Figures as these too, beside PNG; may be repeated.", show_default=False),
+]

@@ -24,8 +24,8 @@ def run_and_show(
 
     ``options`` are those of the command line, which the folder remembers.
     """
+    from pnca.exceptions import WorkersLostError
     from pnca_studies.commands.watch import Display
-    from pnca_studies.experiments.grid import WorkersLostError
     from pnca_studies.experiments.study import run_study
 
     at_once = "on the scheduler's workers" if engine.scheduler else f"{engine.jobs} at a time"

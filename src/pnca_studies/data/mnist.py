@@ -227,5 +227,6 @@ def _missing(folders: list[Path]) -> MissingDataError:
         "MNIST",
         looked_for=f"{_NPZ_NAME}, or {names} (with or without .gz, also in raw/ or MNIST/raw/)",
         folders=folders,
-        advice=f"{_ADVICE} Or fetch them: download=True, on the command line --download.{incomplete}",
+        advice=f"{_ADVICE} Or fetch them: `pnca reproduce mnist --download`, in Python download=True."
+        f"{incomplete}",
     )

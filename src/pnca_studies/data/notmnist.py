@@ -200,5 +200,5 @@ def _missing(folders: list[Path]) -> MissingDataError:
         looked_for=f"{_NPZ_NAME} or {_ARCHIVE_NAME}",
         folders=folders,
         advice=f"Get {' or '.join(_ARCHIVE_URLS)} and put it into your data folder as it is, not unpacked. "
-        "Or fetch it: download=True, on the command line --download.",
+        "Or fetch it: `pnca reproduce mnist --download`, in Python download=True.",
     )

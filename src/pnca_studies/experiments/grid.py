@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import joblib
 import torch
 
-from pnca.exceptions import InvalidInputError, MissingExtraError, PncaError
+from pnca.exceptions import InvalidInputError, MissingExtraError, WorkersLostError
 from pnca_studies.experiments.cells import CellResult
 from pnca_studies.experiments.workers import begin_worker, end_workers
 
@@ -36,10 +36,6 @@ _WORKER_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": 2**30,
     "MALLOC_MMAP_THRESHOLD_": 2**25,
 }
-
-
-class WorkersLostError(PncaError, RuntimeError):
-    """The processes that compute the cells died; what they had finished is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from pnca_studies.reports.figures import (
     count_vs_confidence_figure,
     input_strip_figure,
     save_figure,
+    save_figures,
 )
 from pnca_studies.reports.style import MODEL_STYLES, ModelStyle, styles_for
 
@@ -15,5 +16,6 @@ __all__ = [
     "count_vs_confidence_figure",
     "input_strip_figure",
     "save_figure",
+    "save_figures",
     "styles_for",
 ]

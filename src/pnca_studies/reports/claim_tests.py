@@ -6,7 +6,6 @@ they are. The paper has one BNN; a claim about it is tested with the correct upd
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +24,24 @@ _BASELINES = ("DNN", *BNNS, "Ensemble", "NCA")
 _ALL = (*_BASELINES, PNCA)
 _SURE = "above_0.9"
 _COVID = {"features": "plain", "labels": "paper", "folds": "random"}  # the paper's condition
+#: Of two draws a 95 % interval reaches 13 standard errors to each side, and says nothing.
+FEWEST_DRAWS = 3
 #: A difference in accuracy that nobody would mind.
 _MARGIN = 0.02
 
 
 class UndecidedError(Exception):
     """A run cannot decide a claim, for the reason given or because it lacks fits."""
+
+
+class TooFewDrawsError(UndecidedError):
+    """An interval is asked for of fewer draws than can give one."""
+
+    def __init__(self, n_draws: int) -> None:
+        super().__init__(
+            f"Too few draws: the intervals of the criterion take at least {FEWEST_DRAWS}, and there "
+            f"{'is' if n_draws == 1 else 'are'} {n_draws}."
+        )
 
 
 class Measured:
@@ -64,6 +75,8 @@ class Measured:
 
 def difference(a: pd.Series, b: pd.Series, level: float = 0.95) -> tuple[float, float, float]:
     """Mean difference a - b over the draws in which both have a value, and its t interval."""
+    if (n_common := len(a.index.intersection(b.index))) < FEWEST_DRAWS:
+        raise TooFewDrawsError(n_common)
     both = pd.concat([a, b], axis=1, join="inner", keys=["a", "b"]).dropna()
     if len(both) < 2:
         raise UndecidedError
@@ -108,8 +121,12 @@ def most_right_when_sure(run: Measured) -> tuple[bool, str]:
         differences = []
         for model in _BASELINES:
             # One that is never so sure, or hardly ever, has no accuracy there to be compared with.
-            with suppress(UndecidedError):
+            try:
                 differences.append(difference(accuracy[PNCA], accuracy[model]))
+            except TooFewDrawsError:
+                raise
+            except UndecidedError:
+                continue
         holds &= bool(differences) and all(low > 0 for _, low, _ in differences)
         listed = ", ".join(f"{model} {mean(values, 2)}" for model, values in accuracy.items())
         parts.append(f"at τ = {number(threshold, 1)}: {listed}")

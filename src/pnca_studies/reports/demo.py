@@ -15,7 +15,7 @@ from pnca_studies.reports.figures import (
     accuracy_vs_confidence_figure,
     count_vs_confidence_figure,
     input_strip_figure,
-    save_figure,
+    save_figures,
 )
 from pnca_studies.reports.tables import NOTHING
 
@@ -45,8 +45,10 @@ def table_rows(models: Mapping[str, Mapping[str, Any]]) -> Iterator[list[str]]:
         yield [name, *(NOTHING if value is None else layout.format(value) for value, layout in values)]
 
 
-def write_figures(results: Sequence[DemoResult], experiment: ShiftExperiment, folder: Path) -> list[Path]:
-    """Draw the demo's four figures into a folder that exists."""
+def write_figures(
+    results: Sequence[DemoResult], experiment: ShiftExperiment, folder: Path, formats: Sequence[str] = ()
+) -> list[Path]:
+    """Draw the demo's four figures into a folder that exists, as PNG and in further formats: svg, pdf."""
     labels, n = experiment.test_labels, len(experiment.test_labels)
 
     def curves(kind: str, name: str) -> Curves:
@@ -69,7 +71,7 @@ def write_figures(results: Sequence[DemoResult], experiment: ShiftExperiment, fo
         ),
         "inputs.png": _strip(results, experiment),
     }
-    return [save_figure(figure, folder / name) for name, figure in figures.items()]
+    return [path for name, figure in figures.items() for path in save_figures(figure, folder / name, formats)]
 
 
 def _strip(results: Sequence[DemoResult], experiment: ShiftExperiment) -> "Figure":

@@ -1,7 +1,7 @@
 """Figures of the demo, each a matplotlib ``Figure`` made from plain arrays, and a safe way to save one."""
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,16 +18,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
+    "FORMATS",
     "Curves",
     "accuracy_vs_confidence_figure",
     "count_vs_confidence_figure",
     "input_strip_figure",
     "save_figure",
+    "save_figures",
 ]
 
 Curves = Mapping[str, tuple[ArrayLike, ArrayLike]]
 """For each model its thresholds and the values there, both of shape (t,); NaN leaves a gap."""
 
+#: What a figure can be written as.
+FORMATS = ("png", "svg", "pdf")
 _DPI = 150
 _MARKERS_PER_LINE = 10
 _TITLE_LETTERS = 60  # bold at 12 points, across the width of a figure of curves
@@ -65,11 +69,28 @@ def count_vs_confidence_figure(curves: Curves, title: str, n_total: int) -> "Fig
 
 
 def save_figure(figure: "Figure", path: str | Path) -> Path:
-    """Write a figure as PNG at 150 dots per inch; a failure leaves an earlier file as it was."""
+    """Write a figure as PNG at 150 dots per inch, SVG or PDF; a failure leaves an earlier file as it was."""
+    import matplotlib
+
     target = Path(path)
-    if target.suffix.lower() != ".png":
-        raise InvalidInputError(f"A figure is saved as PNG, but {target.name!r} does not end in '.png'.")
-    return write_atomically(target, lambda temporary: figure.savefig(temporary, dpi=_DPI, format="png"))
+    kind = target.suffix.lower().removeprefix(".")
+    if kind not in FORMATS:
+        raise InvalidInputError(
+            f"A figure is saved as {', '.join(FORMATS)}, but {target.name!r} does not end in one of these."
+        )
+    # No date and no random names: the same figure is the same file.
+    undated = {"png": None, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+    with matplotlib.rc_context({"svg.hashsalt": "pnca", "svg.fonttype": "none", "pdf.fonttype": 42}):
+        return write_atomically(
+            target, lambda temporary: figure.savefig(temporary, dpi=_DPI, format=kind, metadata=undated)
+        )
+
+
+def save_figures(figure: "Figure", path: str | Path, formats: Iterable[str] = ()) -> list[Path]:
+    """Write a figure as PNG to ``path``, and beside it in further formats."""
+    target = Path(path)
+    paths = [target, *(target.with_suffix(f".{kind}") for kind in dict.fromkeys(formats) if kind != "png")]
+    return [save_figure(figure, each) for each in paths]
 
 
 def _curves_figure(curves: Curves, title: str) -> "tuple[Figure, Axes]":
@@ -82,12 +103,16 @@ def _curves_figure(curves: Curves, title: str) -> "tuple[Figure, Axes]":
         thresholds, values = (np.asarray(array, dtype=np.float64) for array in curves[name])
         step = max(1, len(thresholds) // _MARKERS_PER_LINE)
         # Each line starts its markers elsewhere, so that lines on top of each other stay countable.
-        axes.plot(thresholds, values, label=name, markevery=(start % step, step), **style.line_options())
+        label = name if np.isfinite(values).any() else f"_{name}"  # the legend names what is drawn
+        axes.plot(thresholds, values, label=label, markevery=(start % step, step), **style.line_options())
     axes.set_xlim(-0.01, 1.01)
     axes.set_xlabel("confidence threshold τ", color=INK)
     heading = textwrap.fill(title, _TITLE_LETTERS)
     figure.suptitle(heading, x=0.01, ha="left", fontsize=12, fontweight="bold", color=INK)
-    figure.legend(loc="outside right center", frameon=False, labelcolor=INK, handlelength=3.2, fontsize=10)
+    if axes.get_legend_handles_labels()[1]:
+        figure.legend(
+            loc="outside right center", frameon=False, labelcolor=INK, handlelength=3.2, fontsize=10
+        )
     return figure, axes
 
 

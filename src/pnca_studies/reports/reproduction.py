@@ -34,7 +34,7 @@ reversed sign of the authors' code; the paper's one BNN is compared with both. T
 """
 
 
-def write_reproduction(folders: Sequence[RunFolder], document: Path) -> Path:
+def write_reproduction(folders: Sequence[RunFolder], document: Path, formats: Sequence[str] = ()) -> Path:
     """Write the document about one run a study, with its figures in a folder of the same name beside it."""
     check_document(document)
     runs = {folder.read_run()["study"]: folder for folder in folders}
@@ -42,7 +42,7 @@ def write_reproduction(folders: Sequence[RunFolder], document: Path) -> Path:
         raise InvalidInputError("Two of these folders hold runs of the same study; name one of each.")
     figures = make_folder(document.parent / document.stem)
     studies = [name for name in _ORDER if name in runs]
-    sections = {study: make_sections(runs[study], figures) for study in studies}
+    sections = {study: make_sections(runs[study], figures, formats) for study in studies}
     headings = {section.title for made in sections.values() for section in made}
     pages = [
         _introduction([runs[study].read_run() for study in studies], document),

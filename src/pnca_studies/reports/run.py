@@ -1,6 +1,6 @@
 """The report of one run: its tables, its figures, and a page that holds them together."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,19 @@ class Written:
     sections: list[Section]
 
 
-def write_report(folder: RunFolder) -> Written:
-    """Write a run's figures, each of its tables as Markdown and LaTeX, and ``report.md`` with all of them."""
+def write_report(folder: RunFolder, formats: Sequence[str] = ()) -> Written:
+    """Write a run's figures, each of its tables as Markdown and LaTeX, and ``report.md`` with all of them.
+
+    Figures are PNG, and beside that in further ``formats``: svg, pdf.
+    """
     figures = make_folder(folder.path / "figures")
-    sections = make_sections(folder, figures)
-    files = [path for section in sections for path in section.figures]
+    sections = make_sections(folder, figures, formats)
+    files = [
+        path.with_suffix(f".{kind}")
+        for section in sections
+        for path in section.figures
+        for kind in dict.fromkeys(["png", *formats])
+    ]
     for section in sections:
         for i, table in enumerate(section.tables):
             stem = folder.path / (section.name if i == 0 else f"{section.name}_{i + 1}")

@@ -5,15 +5,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pnca_studies.experiments.settings import Exhibit, load_exhibits
 from pnca_studies.experiments.store import RunFolder
+from pnca_studies.reports.ablation import ABLATION_NAMES, ABLATION_PANELS
 from pnca_studies.reports.actualmed import actualmed_notes, covid_counts
 from pnca_studies.reports.curves import LEAST_EXAMPLES, accuracy_curve, count_curve, curves, threshold_panel
-from pnca_studies.reports.figures import save_figure
+from pnca_studies.reports.figures import save_figures
 from pnca_studies.reports.frame import by_repetition, make_frame, pd, unique, where
 from pnca_studies.reports.panels import Panel, panels_figure
 from pnca_studies.reports.tables import NOTHING, Table, mean, mean_sd, number, per_cent, signed
@@ -36,17 +37,6 @@ _TOO_FEW = (
     f"An accuracy over fewer than {LEAST_EXAMPLES} examples does not count, and a point is drawn where at "
     "least half of the repetitions have a value."
 )
-_ABLATION_PANELS = {
-    "kernel": [
-        *("PNCA (paper)", "30 d features", "100 d features", "exact"),
-        *("exact + background .01", "exact + background .1", "exact + background 1"),
-    ],
-    "particles": [
-        *("PNCA (paper)", "independent", "exact", "exact independent"),
-        *("exact + background .1", "exact + background .1 independent"),
-    ],
-    "bandwidth": ["h=1", "h=2", "PNCA (paper)", "h=16", "exact h=1", "exact h=2", "exact", "exact h=16"],
-}
 
 
 class _Column(NamedTuple):
@@ -109,6 +99,7 @@ class _Material:
     rows: pd.DataFrame
     shown: pd.DataFrame
     figures: Path
+    formats: Sequence[str] = ()  # of pictures beside PNG
 
     @property
     def models(self) -> list[str]:
@@ -136,18 +127,28 @@ class _Material:
         parts = (list(tables), list(figures), list(notes))
         return Section(self.exhibit.name, self.title, *parts)
 
-    def draw(self, panels: Sequence[Panel], title: str = "", suffix: str = "") -> Path:
-        figure = panels_figure(panels, title or self.title)
-        return save_figure(figure, self.figures / f"{self.exhibit.name}{suffix}.png")
+    def draw(
+        self,
+        panels: Sequence[Panel],
+        title: str = "",
+        suffix: str = "",
+        called: Mapping[str, str] | None = None,
+    ) -> Path:
+        figure = panels_figure(panels, title or self.title, called=called)
+        return save_figures(figure, self.figures / f"{self.exhibit.name}{suffix}.png", self.formats)[0]
 
 
-def make_sections(folder: RunFolder, figures: Path) -> list[Section]:
-    """Make every exhibit that a run has the fits for, those of the paper first."""
+def make_sections(folder: RunFolder, figures: Path, formats: Sequence[str] = ()) -> list[Section]:
+    """Make every exhibit that a run has the fits for, those of the paper first.
+
+    Pictures are PNG, and beside that in further formats: svg, pdf.
+    """
     rows = make_frame(folder.rows())
     sections = []
     for exhibit in load_exhibits(folder.read_run()["study"]).values():
         shown = _rows_of(exhibit, rows)
-        material = _Material(exhibit=exhibit, folder=folder, rows=rows, shown=shown, figures=figures)
+        place: dict[str, Any] = {"folder": folder, "figures": figures, "formats": tuple(formats)}
+        material = _Material(exhibit=exhibit, rows=rows, shown=shown, **place)
         sections.append(_MAKERS[exhibit.kind](material) if material.models else None)
     return [section for section in sections if section is not None]
 
@@ -284,6 +285,7 @@ def _angles(material: _Material) -> Section | None:
                 x_label="rotation in degrees",
                 y_label=label,
                 y_range=(0, 1) if measure == "accuracy" else None,
+                ticks=angles,
             )
         )
     n = material.n_examples(f"angle {angles[0]}")
@@ -355,10 +357,11 @@ def _ablation(material: _Material) -> Section:
     found = curves(material.folder, material.models, "notmnist", count_curve, {"n_train": n_train})
     n = material.n_examples("notmnist")
     figures = []
-    for what, names in _ABLATION_PANELS.items():
+    for what, names in ABLATION_PANELS.items():
         if lines := {name: found[name] for name in names if name in found}:
             panel = threshold_panel(_SET_NAMES["notmnist"], lines, n)
-            figures.append(material.draw([panel], f"Confident answers by {what}", f"_{what}"))
+            title = f"Confident answers by {what}"
+            figures.append(material.draw([panel], title, f"_{what}", ABLATION_NAMES))
     caption = "`PNCA (paper)` is the paper's; every other row changes what its name says."
     table = Table(
         caption=f"{caption} {_repetitions(material, material.shown)}",

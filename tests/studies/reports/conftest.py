@@ -11,16 +11,16 @@ def drawn(monkeypatch):
     """Panels by figure title, kept instead of being drawn."""
     kept = {}
 
-    def keep(panels, title):
+    def keep(panels, title, called=None):
         kept[title] = panels
         return title
 
-    def save(title, path):
+    def save(title, path, formats):
         Path(path).write_text(title)
-        return Path(path)
+        return [Path(path)]
 
     monkeypatch.setattr(sections, "panels_figure", keep)
-    monkeypatch.setattr(sections, "save_figure", save)
+    monkeypatch.setattr(sections, "save_figures", save)
     return kept
 
 

@@ -60,7 +60,7 @@ def test_claims__both_bnns_are_needed(tmp_path, study, bnn):
 @pytest.mark.parametrize(
     ("quick", "undecided"),
     [
-        ({"sizes": (100,), "draws": 2}, ("The other models", "PNCA is largely", "The uncertainty")),
+        ({"sizes": (100,)}, ("The other models", "PNCA is largely", "The uncertainty")),
         ({"finished": lambda columns: columns["n_train"] != 400}, ("The other", "PNCA is l", "The unc")),
     ],
 )
@@ -71,6 +71,19 @@ def test_claims__a_run_without_the_larger_sizes_decides_the_rest(tmp_path, quick
         expected = (NOT_TESTABLE,) if claim.text.startswith(undecided) else (CONFIRMED, NOT_CONFIRMED)
         wrong |= _wrong(claim, runs, *expected)
     assert wrong == {}
+
+
+def test_claims__two_draws_are_too_few_for_an_interval_and_that_is_said(tmp_path):
+    runs = {"mnist": make_run(tmp_path / "run", "mnist", draws=2)}
+    verdicts = [
+        judge(claim, runs) for claim in CLAIMS if "interval" in claim.criterion and claim.study == "mnist"
+    ]
+    assert len(verdicts) == 6
+    for verdict in verdicts:
+        assert verdict.status == NOT_TESTABLE
+        assert verdict.finding == (
+            "Too few draws: the intervals of the criterion take at least 3, and there are 2."
+        )
 
 
 @pytest.mark.parametrize("study", ["mnist", "ablation"])

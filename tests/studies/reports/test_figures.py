@@ -13,6 +13,7 @@ from pnca_studies.reports import (
     count_vs_confidence_figure,
     input_strip_figure,
     save_figure,
+    save_figures,
 )
 
 THRESHOLDS = np.linspace(0, 1, 21)
@@ -164,5 +165,22 @@ def test_save_figure__same_permissions_as_any_new_file(tmp_path):
 
 
 def test_save_figure__refuses_another_format(tmp_path):
-    with pytest.raises(InvalidInputError, match=r"'figure\.pdf' does not end in '\.png'"):
-        save_figure(Figure(), tmp_path / "figure.pdf")
+    with pytest.raises(InvalidInputError, match=r"png, svg, pdf, but 'figure\.jpg' does not end"):
+        save_figure(Figure(), tmp_path / "figure.jpg")
+
+
+def test_save_figures__as_svg_and_pdf_are_the_same_files_each_time(tmp_path):
+    curves = {"PNCA": (THRESHOLDS, np.linspace(0.5, 1, 21)), "DNN": (THRESHOLDS, np.full(21, np.nan))}
+    found = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        figure = accuracy_vs_confidence_figure(curves, "Right?")
+        paths = save_figures(figure, folder / "f.png", ["svg", "pdf"])
+        assert [path.name for path in paths] == ["f.png", "f.svg", "f.pdf"]
+        found.append([path.read_bytes() for path in paths])
+    assert found[0] == found[1]
+    png, svg, pdf = found[0]
+    assert (png[:4], pdf[:4]) == (b"\x89PNG", b"%PDF")
+    # Text stays text, and of a model of which nothing is drawn the legend says nothing.
+    assert b">PNCA<" in svg
+    assert b"DNN" not in svg

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -51,10 +53,23 @@ def test_panel__a_point_needs_half_of_the_repetitions():
     assert np.isnan(low[2])
 
 
-def test_panel__one_repetition_is_drawn_as_it_is():
-    mean, low, high = _line_and_band([[0.1, 0.2, 0.3]])
-    for drawn in (mean, low, high):
-        np.testing.assert_allclose(drawn, [0.1, 0.2, 0.3])
+@pytest.mark.parametrize("n", [1, 2])
+def test_panel__of_one_or_two_repetitions_a_line_is_drawn_and_no_band(n):
+    (axes,) = panels_figure([_panel({"DNN": np.array([[0.1, 0.2, 0.3]] * n)})], "").axes
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [0.1, 0.2, 0.3])
+    assert not axes.collections
+
+
+def test_panels__the_legend_has_what_is_drawn_by_the_names_that_readers_know():
+    lines = {"PNCA": np.ones((3, 3)), "NCA": np.full((3, 3), NAN), "exact": np.ones((3, 3))}
+    figure = panels_figure([_panel(lines)], "", called={"exact": "exact kernel"})
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["PNCA", "exact kernel"]
+
+
+def test_panel__ticks_are_where_they_are_wanted():
+    panel = replace(_panel({"DNN": np.ones((3, 3))}), ticks=[0.0, 0.5])
+    (axes,) = panels_figure([panel], "").axes
+    assert axes.get_xticks().tolist() == [0.0, 0.5]
 
 
 def test_panel__nothing_but_nan_or_no_repetition_still_draws(tmp_path):
@@ -116,7 +131,7 @@ def test_panels__legend_and_title_stay_inside_the_figure(n_panels, names):
 
 
 def test_panels__a_model_keeps_its_style_and_its_band_has_its_colour():
-    panels = [_panel({"DNN": np.ones((1, 3)), "BNN": np.ones((1, 3))}), _panel({"BNN": np.ones((1, 3))})]
+    panels = [_panel({"DNN": np.ones((3, 3)), "BNN": np.ones((3, 3))}), _panel({"BNN": np.ones((3, 3))})]
     for axes in panels_figure(panels, "").axes:
         for line, band in zip(axes.lines, axes.collections, strict=True):
             style = MODEL_STYLES[line.get_label()]

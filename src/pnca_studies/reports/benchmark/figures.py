@@ -1,14 +1,12 @@
 """Figures of the benchmark, as SVG."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pnca.exceptions import MissingExtraError
-from pnca.files import make_folder, write_atomically
 from pnca_studies.experiments.benchmark.measures import COVERAGES
 from pnca_studies.reports.benchmark.statistics import mean_ranks, pairwise
 from pnca_studies.reports.frame import pd
@@ -59,14 +57,3 @@ def critical_difference_figure(
     )
     axes.set_title(title, loc="left", fontsize=11, color=INK)
     return figure
-
-
-def save_svg(figure: "Figure", path: Path) -> Path:
-    """Save a figure as SVG, the same for the same figure."""
-    from matplotlib import rc_context
-
-    make_folder(path.parent)
-    with rc_context({"svg.hashsalt": "pnca", "svg.fonttype": "path"}):
-        return write_atomically(
-            path, lambda temporary: figure.savefig(temporary, format="svg", metadata={"Date": None})
-        )

@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 
 from pnca_studies.experiments.benchmark.catalogue import TEST
 from pnca_studies.experiments.benchmark.models import GATED, LOGISTIC, PNCA
-from pnca_studies.reports.benchmark.figures import risk_coverage_figure, save_svg
+from pnca_studies.reports.benchmark.figures import risk_coverage_figure
 from pnca_studies.reports.benchmark.groups import Group, common, losses
 from pnca_studies.reports.benchmark.measures import ACCURACY, AUROC, NLL, Measure, wrong_above
 from pnca_studies.reports.benchmark.results import Place, Results
 from pnca_studies.reports.benchmark.statistics import compare
 from pnca_studies.reports.benchmark.writing import bold, counted, listed, seconds, share
+from pnca_studies.reports.figures import save_figure
 from pnca_studies.reports.tables import NOTHING, Table, number
 
 FINAL, UNSEEN = "final tables", "unseen classes"
@@ -215,7 +216,7 @@ def _figure(results: Results, small: Group, rivals: Sequence[str], folder: Path)
     panels = {name: lines for name, lines in panels.items() if PNCA in lines and len(lines) > 1}
     if not panels:
         return None
-    return save_svg(risk_coverage_figure(panels, "Wrong answers"), folder / "risk_coverage.svg")
+    return save_figure(risk_coverage_figure(panels, "Wrong answers"), folder / "risk_coverage.svg")
 
 
 def _lines(

@@ -8,7 +8,7 @@ import numpy as np
 from pnca_studies.experiments.benchmark.catalogue import DATA_SETS, FOREIGN, GROUPS, UNSEEN
 from pnca_studies.experiments.benchmark.measures import SURE
 from pnca_studies.experiments.benchmark.models import PNCA, RANKED
-from pnca_studies.reports.benchmark.figures import critical_difference_figure, save_svg
+from pnca_studies.reports.benchmark.figures import critical_difference_figure
 from pnca_studies.reports.benchmark.groups import Group, every_place_table, ranks_table, tests_table
 from pnca_studies.reports.benchmark.measures import (
     ACCURACY,
@@ -39,6 +39,7 @@ from pnca_studies.reports.benchmark.writing import (
     seconds,
     share,
 )
+from pnca_studies.reports.figures import save_figure
 from pnca_studies.reports.tables import NOTHING, Table, mean, mean_sd, number
 from pnca_studies.rivals import SCORES
 
@@ -91,7 +92,7 @@ def _ranked(results: Results, places: Sequence[Place], title: str, folder: Path,
     if len(group.models) > 2:
         name = f"ranks_{title.replace(', ', '_').replace(' ', '_')}.svg"
         figure = critical_difference_figure(group.means(NLL), group.models, f"Mean ranks in NLL: {title}")
-        save_svg(figure, folder / name)
+        save_figure(figure, folder / name)
         lines += [f"![Critical differences]({link}/{name})", ""]
     lines += ["On how many data sets the default is better and worse; **bold**: worse, not by luck.", ""]
     return [*lines, tests_table(group), "", "NLL on each of them:", "", every_place_table(group), ""]

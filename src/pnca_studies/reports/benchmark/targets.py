@@ -245,6 +245,8 @@ def targets_page(results: Results) -> str:
     """List the targets with what came of them."""
     found = findings(results)
     counts = Counter(finding.verdict for given in found.values() for _, _, finding in given)
+    if counts[NOT_RUN] == counts.total():
+        return "## Targets\n\nNone of the targets can be tested with these cells.\n"
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (MET, NOT_MET, NOT_RUN))
     lines = [_TARGETS_TEXT.format(n=counts.total(), counts=total)]
     for data, given in found.items():
