@@ -20,7 +20,10 @@ PROTOCOL = 1
 SUFFIX = ".jsonl"
 _KEY = "key"
 #: Parts of the library that decide what the default predicts.
-_METHOD = ("accelerated", "calibration", "maths", "models", "networks", "training", "estimators")
+_METHOD = (
+    *("accelerated", "maths", "models", "networks", "training"),
+    *("calibration/temperature.py", "estimators/pnca.py", "estimators/neighbour.py"),
+)
 _SHAPE = {
     **dict.fromkeys(("study", "data", "size", "model", _KEY, "code", "machine", "device"), str),
     "draw": int,
@@ -116,7 +119,8 @@ def is_of_cells(path: Path) -> bool:
 def code_fingerprint() -> str:
     """Hash the code that decides what the default predicts, without its comments and docstrings."""
     root = Path(pnca.__file__).parent
-    files = sorted(path for part in _METHOD for path in (root / part).rglob("*.py"))
+    parts = [root / part for part in _METHOD]
+    files = sorted(path for part in parts for path in ([part] if part.is_file() else part.rglob("*.py")))
     return fingerprint([_code(path) for path in files])
 
 
