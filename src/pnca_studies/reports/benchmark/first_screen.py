@@ -1,6 +1,6 @@
 """The first screen: when to use the default, when not, and what it costs, all computed from the cells."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +13,9 @@ from pnca_studies.reports.benchmark.groups import Group, common, losses
 from pnca_studies.reports.benchmark.measures import ACCURACY, AUROC, NLL, Measure, wrong_above
 from pnca_studies.reports.benchmark.results import Place, Results
 from pnca_studies.reports.benchmark.statistics import compare
-from pnca_studies.reports.benchmark.writing import bold, counted, listed, seconds, share
+from pnca_studies.reports.benchmark.writing import bold, columns_table, counted, listed, seconds, share
 from pnca_studies.reports.figures import save_figure
-from pnca_studies.reports.tables import NOTHING, Table, number
+from pnca_studies.reports.tables import NOTHING, number
 
 FINAL, UNSEEN = "final tables", "unseen classes"
 _N_RIVALS = 5
@@ -30,25 +30,32 @@ final tables. **Bold**: better than the default. {mark}: and not by luck (Wilcox
 at .05, corrected by Holm for {n_rivals} rivals). NLL is after temperature scaling, for every model. *Unseen
 class* and *unit error*: the share of such inputs that is answered wrong with more than .9 confidence, an
 unseen class of the tables with three or more, and a column times ten in the final tables. *CPU s*: median
-seconds of one core for one fit, with 100 rows and with half of the rows.
+seconds of one core for one fit, with {sizes}.
 """
+
+
+#: Groups of the final tables by how many rows there are, in words.
+Groups = Mapping[str, Group]
+_SIZES = {"100": "100 rows", "half": "half of the rows"}
 
 
 def first_screen(results: Results, folder: Path, link: str) -> str:
     """Write it, and draw its figure into a folder that the document links to."""
-    small, large = (Group.of(results, results.of_group(FINAL, size=size)) for size in ("100", "half"))
-    if not (small.is_known and large.is_known):
+    found = {words: Group.of(results, results.of_group(FINAL, size=size)) for size, words in _SIZES.items()}
+    groups = {words: group for words, group in found.items() if group.is_known}
+    if not groups:
         return _TOO_FEW
-    rivals = common([small, large])[:_N_RIVALS]
+    rivals = common(list(groups.values()))[:_N_RIVALS]
     unseen = _foreign_places(results, UNSEEN, _UNSEEN)
     lines = [
-        f"**Use it** {_use(small, large, rivals, unseen)}",
-        f"**Do not use it** {_do_not(small, large)}",
-        f"**It costs** {_costs(small, large)}",
+        f"**Use it** {_use(groups, rivals, unseen)}",
+        f"**Do not use it** {_do_not(groups)}",
+        f"**It costs** {_costs(groups)}",
     ]
-    note = _NOTE.format(n=len(small.models), mark=_SURELY, n_rivals=len(rivals))
-    parts = ["\n\n".join(lines), "", _table(small, large, rivals, unseen), "", note]
-    if (figure := _figure(results, small, rivals, folder)) is not None:
+    n = min(len(group.models) for group in groups.values())
+    note = _NOTE.format(n=n, mark=_SURELY, n_rivals=len(rivals), sizes=" and with ".join(groups))
+    parts = ["\n\n".join(lines), "", _table(groups, rivals, unseen), "", note]
+    if (figure := _figure(results, rivals, folder)) is not None:
         parts += [f"![Risk by coverage]({link}/{figure.name})", ""]
     return "\n".join(parts)
 
@@ -58,20 +65,20 @@ def _foreign_places(results: Results, group: str, measure: Measure) -> list[Plac
     return [p for p in results.of_group(group) if np.isfinite(results.mean(p, PNCA, measure))]
 
 
-def _use(small: Group, large: Group, rivals: Sequence[str], unseen: Sequence[Place]) -> str:
+def _use(groups: Groups, rivals: Sequence[str], unseen: Sequence[Place]) -> str:
     ranks, best, is_first = [], [], []
-    for group in (small, large):
+    for words, group in groups.items():
         found = group.ranks(NLL)
         rival = min(group.rivals, key=lambda model: found[model])
-        ranks.append(number(found[PNCA], 1))
+        ranks.append(f"{number(found[PNCA], 1)} with {words}")
         best.append(f"{number(found[rival], 1)} ({rival})")
         is_first.append(found[PNCA] <= found[rival])
+    one = next(iter(groups.values()))
     text = (
-        f"on {len(small.places)} tables on which nothing was set, its mean rank in NLL among "
-        f"{counted(len(small.models), 'classifier')} is {ranks[0]} with 100 rows and {ranks[1]} with half of "
-        f"the rows; the best rival's is {best[0]} and {best[1]}."
+        f"on {len(one.places)} tables on which nothing was set, its mean rank in NLL among "
+        f"{counted(len(one.models), 'classifier')} is {listed(ranks)}; the best rival's is {listed(best)}."
     )
-    said, is_cautious = _about_unseen(small.results, rivals, unseen)
+    said, is_cautious = _about_unseen(one.results, rivals, unseen)
     cases = ["for small tables"] * any(is_first) + ["where inputs may be foreign"] * is_cautious
     return f"{' and '.join(cases) or 'for neither likelihood nor caution, by these cells'}: {text}{said}"
 
@@ -89,36 +96,31 @@ def _about_unseen(results: Results, rivals: Sequence[str], unseen: Sequence[Plac
     return f"{text} ({said})." if others else f"{text}.", bool(known) and shares[PNCA] < min(known)
 
 
-def _do_not(small: Group, large: Group) -> str:
-    parts = []
-    for group, size in ((small, "100 rows"), (large, "half of the rows")):
-        for measure, rivals in losses(group).items():
-            if rivals:
-                parts.append(
-                    f"in {measure.name} with {size} {listed(rivals)} {_are(rivals)} better, not by luck"
-                )
-    if parts:
-        text = f"where {'; '.join(parts)}."
-    else:
-        text = (
-            "expecting to win everywhere: no rival is better in NLL, accuracy or AUROC by more than luck, but"
-        )
-        text += " it is not always ahead."
-    behind = [(place, group) for group in (small, large) for place in group.places if _gap(group, place) > 0]
-    n = len(small.places) + len(large.places)
-    if behind:
-        place, group = max(behind, key=lambda item: _gap(item[1], item[0]))
-        best = group.results.best(place, NLL, group.rivals)
-        text += (
-            f" The rival that is best on a table is ahead in NLL in {len(behind)} of {n} cases, most on "
-            f"{place[0]} "
-            f"({'half' if place[1] == 'half' else '100 rows'}): "
-            f"{number(group.results.mean(place, PNCA, NLL))} against "
-            f"{number(group.results.mean(place, best, NLL))} ({best})."
-        )
-    else:
-        text += f" No rival is ahead in NLL in any of {n} cases."
-    return text
+def _do_not(groups: Groups) -> str:
+    parts = [
+        f"in {measure.name} with {words} {listed(rivals)} {_are(rivals)} better, not by luck"
+        for words, group in groups.items()
+        for measure, rivals in losses(group).items()
+        if rivals
+    ]
+    text = (
+        f"where {'; '.join(parts)}."
+        if parts
+        else "expecting to win on every table: over all of them no rival is better in NLL, accuracy or AUROC "
+        "by more than luck."
+    )
+    of_all = [(place, words) for words, group in groups.items() for place in group.places]
+    behind = [(place, words) for place, words in of_all if _gap(groups[words], place) > 0]
+    if not behind:
+        return f"{text} No rival is ahead in NLL in any of {len(of_all)} cases."
+    place, words = max(behind, key=lambda item: _gap(groups[item[1]], item[0]))
+    group = groups[words]
+    best = group.results.best(place, NLL, group.rivals)
+    return (
+        f"{text} The rival that is best on a table is ahead in NLL in {len(behind)} of {len(of_all)} cases, "
+        f"most on {place[0]} ({words}): {number(group.results.mean(place, PNCA, NLL))} against "
+        f"{number(group.results.mean(place, best, NLL))} ({best})."
+    )
 
 
 def _are(names: Sequence[str]) -> str:
@@ -130,21 +132,15 @@ def _gap(group: Group, place: Place) -> float:
     return group.results.mean(place, PNCA, NLL) - group.results.mean(place, best, NLL)
 
 
-def _costs(small: Group, large: Group) -> str:
-    ours = [group.median_seconds(PNCA) for group in (small, large)]
-    text = (
-        f"{seconds(ours[0])} s of one core for a fit to 100 rows and {seconds(ours[1])} s to half of a table"
-    )
-    text += " (medians)"
-    others = [model for model in (LOGISTIC, "CatBoost") if model in small.models and model in large.models]
-    if others:
-        said = [
-            f"{model} takes {seconds(small.median_seconds(model))} s and "
-            f"{seconds(large.median_seconds(model))} s"
-            for model in others
-        ]
-        text += f"; {listed(said)}"
-    return text + "."
+def _costs(groups: Groups) -> str:
+    ours = [f"{seconds(group.median_seconds(PNCA))} s for {words}" for words, group in groups.items()]
+    text = f"{listed(ours)}, of one core and for one fit (medians)"
+    others = [m for m in (LOGISTIC, "CatBoost") if all(m in group.models for group in groups.values())]
+    said = [
+        f"{model} takes {listed([f'{seconds(group.median_seconds(model))} s' for group in groups.values()])}"
+        for model in others
+    ]
+    return f"{text}{'; ' * bool(said)}{listed(said) if said else ''}."
 
 
 def _mean(results: Results, places: Sequence[Place], model: str, measure: Measure) -> float:
@@ -153,25 +149,23 @@ def _mean(results: Results, places: Sequence[Place], model: str, measure: Measur
     )
 
 
-def _table(small: Group, large: Group, rivals: Sequence[str], unseen: Sequence[Place]) -> str:
-    results, models = small.results, [PNCA, *rivals]
-    unit = _foreign_places(results, FINAL, _UNIT)
+def _table(groups: Groups, rivals: Sequence[str], unseen: Sequence[Place]) -> str:
+    results, models = next(iter(groups.values())).results, [PNCA, *rivals]
+    unit = [place for place in _foreign_places(results, FINAL, _UNIT) if place[1] == "100"]
     columns = [
-        ("NLL, 100 rows", small.places, NLL, number),
-        ("NLL, half", large.places, NLL, number),
-        ("accuracy, 100 rows", small.places, ACCURACY, number),
-        ("accuracy, half", large.places, ACCURACY, number),
-        ("AUROC, 100 rows", small.places, AUROC, number),
-        ("unseen class", list(unseen), _UNSEEN, share),
-        ("unit error", [place for place in unit if place[1] == "100"], _UNIT, share),
+        (f"{measure.name}, {words}", group.places, measure, number)
+        for measure in (NLL, ACCURACY, AUROC)
+        for words, group in groups.items()
     ]
-    cells = [_column(results, places, models, measure, write) for _, places, measure, write in columns]
-    costs = [
-        f"{seconds(small.median_seconds(model))} / {seconds(large.median_seconds(model))}" for model in models
+    foreign = [("unseen class", list(unseen), _UNSEEN, share), ("unit error", unit, _UNIT, share)]
+    cells = {
+        name: _column(results, places, models, measure, write)
+        for name, places, measure, write in (*columns, *foreign)
+    }
+    cells["CPU s"] = [
+        " / ".join(seconds(group.median_seconds(model)) for group in groups.values()) for model in models
     ]
-    rows = [list(row) for row in zip(map(bold, models), *cells, costs, strict=True)]
-    headings = ["model", *(name for name, *_ in columns), "CPU s"]
-    return Table(headings=headings, rows=rows).markdown()
+    return columns_table("model", list(map(bold, models)), cells)
 
 
 def _column(
@@ -203,13 +197,14 @@ def _column(
     return cells
 
 
-def _figure(results: Results, small: Group, rivals: Sequence[str], folder: Path) -> Path | None:
+def _figure(results: Results, rivals: Sequence[str], folder: Path) -> Path | None:
     """Draw risk by coverage of the final tables, and with as many inputs that are foreign."""
     models = list(dict.fromkeys([PNCA, *GATED, LOGISTIC, *rivals[:2]]))
-    unit = [place for place in small.places if len(results.column(place, PNCA, "unit error", "risks"))]
+    small = results.of_group(FINAL, size="100")
+    unit = [place for place in small if len(results.column(place, PNCA, "unit error", "risks"))]
     unseen = [p for p in results.of_group(UNSEEN) if len(results.column(p, PNCA, "unseen class", "risks"))]
     panels = {
-        "final tables, 100 rows": _lines(results, small.places, models, TEST),
+        "final tables, 100 rows": _lines(results, small, models, TEST),
         "the same and as many with a unit error": _lines(results, unit, models, "unit error"),
         "tables and as many of an unseen class": _lines(results, unseen, models, "unseen class"),
     }

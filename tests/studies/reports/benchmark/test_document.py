@@ -66,11 +66,11 @@ def test_first_screen__says_when_to_use_it_when_not_and_what_it_costs(whole):
     assert not any(page.split("\n")[2].startswith("**") and "missing" in page for page in pages.values())
     use, do_not, cost = re.findall(r"^\*\*(?:Use|Do not|It costs).*$", pages[""], re.MULTILINE)
     assert use.startswith("**Use it** for small tables and where inputs may be foreign: on 15 tables")
-    assert "mean rank in NLL among 7 classifiers is 1.0 with 100 rows and 1.0 with half" in use
+    assert "mean rank in NLL among 7 classifiers is 1.0 with 100 rows and 1.0 with half of the rows" in use
     assert "sure and wrong about 0.1 % (logistic regression, gate by PCA residual 20 %)" in use
     assert "no rival is better in NLL, accuracy or AUROC by more than luck" in do_not
     assert "No rival is ahead in NLL in any of 30 cases" in do_not
-    assert cost.startswith("**It costs** 1.00 s of one core for a fit to 100 rows and 1.00 s to half")
+    assert cost.startswith("**It costs** 1.00 s for 100 rows and 1.00 s for half of the rows, of one core")
     assert "CatBoost takes .10 s and .10 s" in cost
 
 
@@ -96,8 +96,8 @@ def test_first_screen__losses_are_marked_and_said(tmp_path):
     pages = written(tmp_path, change, of_group("final tables"))
     (first, *_) = tables(pages[""])
     assert row_of(first, "CatBoost")["accuracy, 100 rows"] == "**.950**‡"
-    assert row_of(first, "k-NN")["NLL, half"].startswith("**")
-    assert not row_of(first, "k-NN")["NLL, half"].endswith("‡")
+    assert row_of(first, "k-NN")["NLL, half of the rows"].startswith("**")
+    assert not row_of(first, "k-NN")["NLL, half of the rows"].endswith("‡")
     (do_not,) = re.findall(r"^\*\*Do not.*$", pages[""], re.MULTILINE)
     assert "where in accuracy with 100 rows CatBoost is better, not by luck" in do_not
     assert "ahead in NLL in 2 of 30 cases, most on car" in do_not
@@ -131,6 +131,23 @@ def test_pages__link_only_to_what_is_there(whole):
         assert "nan" not in text.replace("nan-", ""), name
         headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
         assert len(headings) == len(set(headings)), name
+
+
+def test_first_screen__with_one_size_alone_is_about_that_size(tmp_path):
+    def keep(cell):
+        return DATA_SETS[cell.data].group == "final tables" and cell.size == "100"
+
+    text = written(tmp_path, keep=keep)[""]
+    assert "is 1.0 with 100 rows; the best rival's is 2.0" in text
+    (first, *_) = tables(text)
+    assert list(first[0]) == [
+        "model",
+        "NLL, 100 rows",
+        "accuracy, 100 rows",
+        "AUROC, 100 rows",
+        *list(first[0])[4:],
+    ]
+    assert "half" not in " ".join(first[0])
 
 
 # Missing cells
