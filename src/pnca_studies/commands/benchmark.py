@@ -110,7 +110,7 @@ def benchmark(
         device=device,
         renew=renew,
     )
-    _write(console, out, document, n_draws, choices=choices)
+    _write(console, cells, out, document, n_draws, choices=choices)
     if n_failed:
         raise typer.Exit(1)
 
@@ -158,12 +158,20 @@ def _run(console: Console, cells: Sequence[Cell], out: Path, where: Any, **optio
     return len(failed)
 
 
-def _write(console: Console, out: Path, document: Path, n_draws: int, *, choices: bool) -> None:
+def _write(
+    console: Console, cells: Sequence[Cell], out: Path, document: Path, n_draws: int, *, choices: bool
+) -> None:
+    """Show the main means of the cells, and write the document about all that the folder has."""
+    from pnca_studies.commands.report import print_table
     from pnca_studies.experiments.benchmark.cells import read_lines
-    from pnca_studies.reports.benchmark import write_benchmark
+    from pnca_studies.reports.benchmark import Results, write_benchmark
+    from pnca_studies.reports.benchmark.pages import summary_tables
     from pnca_studies.reports.method import write_method
 
     study = "choices" if choices else "benchmark"
+    if not choices:
+        for title, table in summary_tables(Results(read_lines([out]), cells)):
+            print_table(console, title, table)
     if any((line["study"], line["model"]) == (study, "PNCA") for line in read_lines([out])):
         write = write_method if choices else write_benchmark
         say(console, f"\nWritten {write([out], document, n_draws=n_draws)}.")

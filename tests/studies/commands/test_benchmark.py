@@ -33,6 +33,8 @@ def test_benchmark__cells_are_kept_whether_or_not_a_document_can_be_written(with
     assert said.exit_code == 0, said.output
     assert "8 cells; lines go to" in said.output
     assert "There is no document without a cell of PNCA" in said.output
+    assert "iris, n = 50" in said.output  # and a table
+    assert "AUROC" in said.output
     assert not list(out.glob("*.md"))
     lines = [json.loads(line) for line in (out / "small_data_sets.jsonl").read_text().splitlines()]
     assert {(line["data"], line["model"], line["draw"]) for line in lines} == {

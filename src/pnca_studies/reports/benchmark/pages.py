@@ -46,6 +46,7 @@ from pnca_studies.rivals import SCORES
 _SIZES = {"100": "100 rows", "half": "half of the rows"}
 _PARTS = ("final tables", "tuning tables")
 _DIFFERENCES = (NLL, ACCURACY)
+_IN_SHORT = (NLL, ACCURACY, AUROC, ECE)
 _OF_ONE: Writers = {
     **dict.fromkeys((ACCURACY, AUROC, NLL), mean_sd),
     **dict.fromkeys((NLL_AS_IS, BRIER, ECE, ECE_AS_IS, AUGRC), mean),
@@ -126,6 +127,20 @@ def title_of(place: Place) -> str:
     """Write a data set and its size."""
     size = _SIZES["half"] if place[1] == "half" else f"n = {place[1]}"
     return place[0] if place[1] == "folds" else f"{place[0]}, {size}"
+
+
+def summary_tables(results: Results, most: int = 6) -> list[tuple[str, Table]]:
+    """The main means at the first places there are, for a terminal: a title and a table each."""
+    found = []
+    for place in results.places[:most]:
+        models = [model for model in results.models(place) if model in RANKED]
+        columns = {
+            measure.name: [number(results.mean(place, model, measure)) for model in models]
+            for measure in _IN_SHORT
+        }
+        rows = [list(row) for row in zip(models, *columns.values(), strict=True)]
+        found.append((title_of(place), Table(headings=["model", *columns], rows=rows)))
+    return found
 
 
 def images_page(results: Results, folder: Path, link: str) -> Body:
