@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from pnca.models.experts import _TREES, _TREES_IN_FOLDS
 from pool_study import INSIDE, LEFT_OUT, NETWORK, PARTS, POOL, POWERS
 from tables import TUNING
-from tables_report import number, table
 
 FloatArray = NDArray[np.float64]
 Found = dict[str, Any]
@@ -101,6 +100,17 @@ python benchmarks/pool_study.py --kinds unseen --draws {unseen_draws} --out {cel
 python benchmarks/pool_report.py {cells}
 ```
 """
+
+
+def number(value: float) -> str:
+    """A number with three digits, without the zero before the point."""
+    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
+    marks = ["---"] + ["--:"] * (len(head) - 1)
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, marks, *rows])
 
 
 def read(path: Path) -> Cells:

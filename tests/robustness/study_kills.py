@@ -1,8 +1,8 @@
 """A study that is killed at any moment and resumed is the study that nobody killed, and leaves no worker."""
 
+import json
 import os
 import random
-import shlex
 import shutil
 import signal
 import subprocess
@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from robustness.verdicts import need_commands
 
-OPTIONS = ["--trials", "1", "--data-sets", "iris", "--models", "k-NN,DNN,nearest distance"]
+OPTIONS = ["--trials", "1", "--data-sets", "iris", "--models", "k-NN;DNN;nearest distance"]
 #: Seconds in which workers notice that their parent is gone, on a machine with other work to do.
 PATIENCE = 5.0
 #: The environment variable by which the processes of one study are found.
@@ -43,24 +43,27 @@ def killed_study(seed: int, folder: Path) -> None:
         (os.killpg if number is signal.SIGINT else os.kill)(process.pid, number)
     said, _ = process.communicate()
     assert_gone(family, name)
-    assert "Traceback" not in said or not (out / "run.json").exists(), f"{name}: {said}"
-    arguments = ["--out", str(out), "--resume"]
-    if not (out / "run.json").exists():
-        arguments = [*OPTIONS, "--out", str(out)]  # it never began
-    elif "Continue with:" in said:
-        (line,) = [line for line in said.splitlines() if line.startswith("  pnca ")]
-        arguments = shlex.split(line)[2:]
+    assert "Traceback" not in said or not out.exists(), f"{name}: {said}"
+    if "Stopped" in said:
         assert process.returncode == 128 + number, f"{name}: it ended with {process.returncode}"
-    again = _start(family, folder, *arguments, *([] if "--jobs" in arguments else ["--jobs", "1"]))
+    again = _start(family, folder, *OPTIONS, "--jobs", "1", "--out", str(out))
     said, _ = again.communicate()
     assert again.returncode == 0, f"{name}, {number!r}: {said}"
-    assert (out / "results.jsonl").read_bytes() == undisturbed, f"{name}, {number!r}: other results"
-    assert not list(out.rglob("*.npz.*.tmp")), f"{name}: a half-written result was left"
+    assert _cells(out) == undisturbed, f"{name}, {number!r}: other results"
+    assert not list(out.rglob("*.tmp")), f"{name}: a half-written file was left"
     assert_gone(family, name)
 
 
+def _cells(folder: Path) -> dict[str, object]:
+    """What every cell of a folder has measured, by its key; each must be there once."""
+    lines = [json.loads(line) for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+    found = {line["key"]: line["measures"] for line in lines}
+    assert len(found) == len(lines)
+    return found
+
+
 @cache
-def _undisturbed() -> tuple[float, bytes]:
+def _undisturbed() -> tuple[float, dict[str, object]]:
     """Seconds and results of a study that is left alone."""
     folder = Path(tempfile.mkdtemp())
     try:
@@ -68,7 +71,7 @@ def _undisturbed() -> tuple[float, bytes]:
         process = _start(uuid4().hex, folder, *OPTIONS, "--jobs", "1", "--out", str(folder / "run"))
         said, _ = process.communicate()
         assert process.returncode == 0, said
-        return time.monotonic() - start, (folder / "run" / "results.jsonl").read_bytes()
+        return time.monotonic() - start, _cells(folder / "run")
     finally:
         shutil.rmtree(folder)
 

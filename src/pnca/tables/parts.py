@@ -59,7 +59,7 @@ def open_parts(path: str | Path, **options: Any) -> PartsTable:  # noqa: ANN401
     path : str or Path
         A folder, of which hidden files and folders in it are not looked at, or a pattern.
     **options
-        ``sheet``, ``encoding`` and ``delimiter`` of :func:`open_table`, for every part.
+        ``sheet``, ``encoding`` and ``delimiter`` of :func:`pnca.tables.open_table`, for every part.
 
     Returns
     -------

@@ -62,11 +62,12 @@ def make_options(trials: int | None, train_sizes: str | None, models: str | None
     )
 
 
-def words(text: str) -> tuple[str, ...]:
-    """Split names at commas."""
-    found = tuple(word.strip() for word in text.split(",") if word.strip())
+def words(text: str, separator: str = ",") -> tuple[str, ...]:
+    """Split names at commas or, where names have commas, at semicolons."""
+    found = tuple(word.strip() for word in text.split(separator) if word.strip())
     if not found:
-        raise InvalidInputError(f"Expected names separated by commas, but found {text!r}.")
+        signs = {",": "commas", ";": "semicolons"}
+        raise InvalidInputError(f"Expected names separated by {signs[separator]}, but found {text!r}.")
     return found
 
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 Given: TypeAlias = dict[str, Any]
 
 #: Options that each session may have its own of: they say where fits are computed, not which.
-_OF_A_SESSION = {"--data-dir", "--jobs", "--engine", "--scheduler", "--download", "--document"}
+_OF_A_SESSION = {"--data-dir", "--jobs", "--engine", "--scheduler", "--download"}
 #: Options that every ``run.json`` has, those of version 0.1 too; of its others the data and cells tell.
-_ALWAYS_KNOWN = {"--trials", "--train-sizes", "--models", "--quick", "--choices"}
+_ALWAYS_KNOWN = {"--trials", "--train-sizes", "--models", "--quick"}
 
 
 def given_options(context: typer.Context) -> Given:
@@ -74,21 +74,18 @@ def remembered(run: Mapping[str, Any]) -> Given:
     """Return the options of the run of a ``run.json``."""
     options = run["options"]
     lists = {"--train-sizes": options["train_sizes"], "--models": options["models"]}
-    flags = {"--quick": options["quick"], "--choices": run["study"] == "choices"}
     return {
         **({"--trials": options["trials"]} if options["trials"] else {}),
         **{option: ",".join(map(str, items)) for option, items in lists.items() if items},
-        **{option: True for option, is_set in flags.items() if is_set},
+        **({"--quick": True} if options["quick"] else {}),
         **run.get("command", {}),
     }
 
 
 def how_to_continue(study: str, folder: Path, options: Given) -> str:
     """Return the whole command that continues a run."""
-    command = ["benchmark"] if study in ("benchmark", "choices") else ["reproduce", study]
-    return shlex.join(
-        ["pnca", *command, *_words({**options, "--out": str(folder.resolve()), "--resume": True})]
-    )
+    words = _words({**options, "--out": str(folder.resolve()), "--resume": True})
+    return shlex.join(["pnca", "reproduce", study, *words])
 
 
 def _given(context: typer.Context) -> dict[str, tuple[Any, bool]]:

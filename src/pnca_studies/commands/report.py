@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pnca.exceptions import InvalidInputError
 from pnca_studies.commands.options import Formats
 from pnca_studies.commands.running import say, say_what_is_missing
 
@@ -25,41 +26,56 @@ def report(
         Path | None,
         typer.Option(help="Write one Markdown document about all of them, with its figures beside it."),
     ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of the benchmark: how many draws are planned.", show_default="5"),
+    ] = None,
     format: Formats = None,
 ) -> None:
     """Redraw tables and figures from a run's files, without fitting anything.
 
-    Several runs of the benchmark make one document, and so do several with --choices; other runs cannot be
-    in it.
+    Several folders of cells of the benchmark make one document, and so do several with --choices; other runs
+    cannot be in it.
     """
     from rich.console import Console
 
+    from pnca_studies.experiments.benchmark.cells import is_of_cells
     from pnca_studies.experiments.store import RunFolder
-    from pnca_studies.reports.benchmark import write_benchmark
-    from pnca_studies.reports.method import write_method
     from pnca_studies.reports.reproduction import write_reproduction
     from pnca_studies.reports.run import write_report
 
     console = Console()
+    if any(is_of_cells(path) for path in results):
+        say(console, f"Written {_of_cells(results, out, trials)}.")
+        return
     formats = [kind.value for kind in format or ()]
     folders = [RunFolder.open(path) for path in results]
-    studies = [folder.read_run()["study"] for folder in folders]
     for folder in folders:
         say_what_is_missing(console, folder)
-    documents = {"benchmark": (write_benchmark, "benchmark.md"), "choices": (write_method, "method.md")}
     if out is not None:
-        kind = next((name for name in documents if name in studies), None)
-        write = documents[kind][0] if kind else write_reproduction
-        more = {} if kind else {"formats": formats}
-        say(console, f"Written {write(folders, out, **more)}.")
+        say(console, f"Written {write_reproduction(folders, out, formats=formats)}.")
         return
-    for folder, study in zip(folders, studies, strict=True):
+    for folder in folders:
         folder.write_tables()
-        if study in documents:
-            write, name = documents[study]
-            say(console, f"Written {write([folder], folder.path / name)}.")
-        else:
-            print_report(console, write_report(folder, formats))
+        print_report(console, write_report(folder, formats))
+
+
+def _of_cells(paths: list[Path], out: Path | None, n_draws: int | None) -> Path:
+    """Write the document about cells of the benchmark, or of the choices."""
+    from pnca_studies.experiments.benchmark import N_DRAWS
+    from pnca_studies.experiments.benchmark.cells import read_lines
+    from pnca_studies.reports.benchmark import write_benchmark
+    from pnca_studies.reports.method import write_method
+
+    studies = {line["study"] for line in read_lines(paths)}
+    if len(studies) > 1:
+        raise InvalidInputError(
+            f"These are cells of {' and '.join(sorted(studies))}, which have documents of their own: "
+            "name folders of one."
+        )
+    write, name = (write_method, "method.md") if studies == {"choices"} else (write_benchmark, "benchmark.md")
+    beside = paths[0] if paths[0].is_dir() else paths[0].parent
+    return write(paths, out or beside / name, n_draws=n_draws or N_DRAWS)
 
 
 def print_report(console: Console, written: Written) -> None:

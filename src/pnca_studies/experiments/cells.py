@@ -190,7 +190,7 @@ def _shapes(lengths: Mapping[str, int], headers: Mapping[str, ArrayHeader]) -> d
     """What each array of predictions must be; none, or some for every test set."""
     keys = [key for key in headers if key not in (_RECORD, _DIGEST)]
     if not keys:
-        return {}  # the benchmark keeps measures alone
+        return {}  # measures alone
     if unknown := sorted(set(keys) - {f"{name}/{part}" for name in lengths for part in _PARTS}):
         raise ValueError(f"it holds the unknown arrays {unknown}")
     if absent := sorted({f"{name}/compact" for name in lengths} - set(keys)):

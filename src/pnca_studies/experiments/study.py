@@ -84,7 +84,6 @@ class Study(Generic[C, D]):
     seeds: str  # how training sets and models are seeded, in words
     headline: Sequence[tuple[str, str]]  # (test set, measure) to show while it runs
     test_sets: Callable[[C], Mapping[str, int]]  # the length of each test set of a cell, by name
-    keeps_answers: bool = True  # whether predictions are stored, and not their measures alone
 
     def stem(self, cell: C) -> str:
         """Name the cell's file: readable, and different for whatever decides the result."""
@@ -94,7 +93,7 @@ class Study(Generic[C, D]):
 
     def outline(self, cell: C) -> str:
         """Return the outline that a complete result of a cell has."""
-        return outline(cell.columns(), self.test_sets(cell), with_answers=self.keeps_answers)
+        return outline(cell.columns(), self.test_sets(cell), with_answers=True)
 
 
 def run_study(

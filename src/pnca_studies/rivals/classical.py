@@ -18,6 +18,8 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 N_TREES = 500
+#: Of each of the five forests that are calibrated.
+_TREES_IN_FOLDS = 200
 #: Rows whose latent variances are computed at once, to bound memory.
 PREDICTION_ROWS = 1024
 
@@ -52,6 +56,40 @@ def logistic_regression(random_state: int) -> TunedClassifier:
     """Build a multinomial logistic regression; the penalty is selected by log loss."""
     grid = {"C": [1, 0.1, 0.01, 0.001, 10, 100]}
     return TunedClassifier(LogisticRegression(max_iter=1000), grid, loss=log_loss, random_state=random_state)
+
+
+def shrinkage_lda(random_state: int) -> LinearDiscriminantAnalysis:
+    """Build linear discriminant analysis, its covariance shrunk by the rule of Ledoit and Wolf."""
+    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+
+
+class CalibratedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A forest with a sigmoid for each class, fitted to predictions out of five folds (Platt scaling)."""
+
+    def __init__(self, forest: Any, *, random_state: Any = None) -> None:  # noqa: ANN401
+        self.forest = forest
+        self.random_state = random_state
+
+    def fit(self, X: NDArray[Any], y: NDArray[Any], groups: NDArray[Any] | None = None) -> Self:
+        """Train in the folds, in which groups (n,) are not split, and average what comes of them."""
+        rng = check_random_state(self.random_state)
+        forest = clone(self.forest).set_params(random_state=int(rng.randint(2**31)))
+        folds = stratified_folds(np.asarray(y), rng, groups)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a fold may lack a rare class
+            self.model_ = CalibratedClassifierCV(forest, cv=folds).fit(X, y) if folds else forest.fit(X, y)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict_proba(self, X: NDArray[Any]) -> FloatArray:
+        """Predict the probability of each class (n, c)."""
+        probabilities: FloatArray = self.model_.predict_proba(X)
+        return probabilities
+
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Predict the most probable class."""
+        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return labels
 
 
 def nearest_neighbours(random_state: int) -> TunedClassifier:
@@ -113,15 +151,15 @@ class CalibratedSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(self, *, random_state: Any = None) -> None:  # noqa: ANN401
         self.random_state = random_state
 
-    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
-        """Select C and gamma, train and calibrate."""
+    def fit(self, X: NDArray[Any], y: NDArray[Any], groups: NDArray[Any] | None = None) -> Self:
+        """Select C and gamma, train and calibrate; groups (n,) share a fold."""
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
         rng = check_random_state(self.random_state)
         machine = SVC(random_state=0)  # without a seed it would draw one from numpy's global generator
-        tuned = TunedClassifier(machine, _svm_grid, loss=errors, random_state=rng).fit(X, y)
+        tuned = TunedClassifier(machine, _svm_grid, loss=errors, random_state=rng).fit(X, y, groups)
         self.best_params_ = tuned.best_params_
         self.machine_, self.classes_ = tuned.estimator_, tuned.classes_
-        self.temperature_ = self._held_out_temperature(X, y, stratified_folds(y, rng))
+        self._calibrate(X, y, stratified_folds(y, rng, groups))
         return self
 
     def predict_proba(self, X: NDArray[Any]) -> FloatArray:
@@ -135,16 +173,24 @@ class CalibratedSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return labels
 
-    def _held_out_temperature(self, X: NDArray[Any], y: NDArray[Any], folds: list[Fold]) -> float:
+    def _calibrate(self, X: NDArray[Any], y: NDArray[Any], folds: list[Fold]) -> None:
+        """Fit the temperature to held-out scores, and keep the probabilities that it makes of them."""
+        self.temperature_ = 1.0
         if not folds:
-            return 1.0
-        scores = [
-            _class_scores(clone(self.machine_).fit(X[train], y[train]), X[held_out])
-            for train, held_out in folds
-        ]
-        labels = np.concatenate([y[held_out] for _, held_out in folds])
-        columns = np.searchsorted(self.classes_, labels)
-        return fit_temperature(np.concatenate(scores), columns, spread=None)
+            return
+        scores = np.full((len(y), len(self.classes_)), np.nan)
+        for train, rest in folds:
+            machine = clone(self.machine_).fit(X[train], y[train])
+            # A class that is not among the training examples of a group's fold is out of the question.
+            scores[rest] = -np.inf
+            known = np.searchsorted(self.classes_, machine.classes_)
+            scores[np.ix_(rest, known)] = _class_scores(machine, X[rest])
+        held_out = np.isfinite(scores).any(axis=1)
+        columns = np.searchsorted(self.classes_, y[held_out])
+        # Scores are no log-probabilities: nothing says that their temperature is near one.
+        self.temperature_ = fit_temperature(scores[held_out], columns, spread=None)
+        self.oof_proba_ = np.full(scores.shape, np.nan)
+        self.oof_proba_[held_out] = np.exp(apply_temperature(scores[held_out], self.temperature_))
 
 
 def _class_scores(machine: SVC, X: NDArray[Any]) -> FloatArray:
@@ -242,6 +288,9 @@ CLASSICAL: dict[str, Callable[..., Any]] = {
     "RBF-SVM": CalibratedSVM,
     "random forest": partial(RandomForestClassifier, N_TREES),
     "ExtraTrees": partial(ExtraTreesClassifier, N_TREES),
+    "calibrated random forest": partial(CalibratedForest, RandomForestClassifier(_TREES_IN_FOLDS)),
+    "calibrated ExtraTrees": partial(CalibratedForest, ExtraTreesClassifier(_TREES_IN_FOLDS)),
+    "shrinkage LDA": shrinkage_lda,
     "k-NN": nearest_neighbours,
     "NCA + k-NN (scikit-learn)": nca_neighbours,
     "Gaussian process": MedianGaussianProcess,

@@ -1,167 +1,115 @@
 """``pnca benchmark``, and ``pnca report`` on what it wrote."""
 
 import json
-import shutil
-from dataclasses import asdict, replace
 
 import pytest
 from typer.testing import CliRunner
 
-from benchmark_runs import cells, run
+from benchmark_cells import write_cells
 from pnca.exceptions import InvalidInputError
+from pnca.files import own_folder
 from pnca.interfaces import cli
-from pnca_studies.experiments.benchmark import benchmark_study
-from pnca_studies.experiments.cells import read_cell
-from pnca_studies.experiments.store import RunFolder
-from pnca_studies.experiments.study import Options
+from pnca_studies.experiments.benchmark import choices_plan, plan
+from pnca_studies.experiments.benchmark.cells import Cell
 
-MODELS = "k-NN,nearest distance"
+FEW = ["--data-sets", "iris;wine", "--models", "k-NN;PCA residual", "--trials", 2, "--jobs", 1]
 
 
 def call(*arguments, folder):
     """Run the command in this process, where no data are but those that come with scikit-learn."""
-    environment = {"PNCA_DATA_DIR": "", "PNCA_CACHE_DIR": str(folder / "cache")}
+    environment = {"PNCA_DATA_DIR": "", "PNCA_CACHE_DIR": str(folder / "cache"), "COLUMNS": "1000"}
     return CliRunner(env=environment).invoke(cli.make_app(), [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
 def without_pnca(tmp_path_factory):
-    """A quick run of two models on two data sets, and what the command said."""
+    """A run of two models on two data sets, and what the command said."""
     folder = tmp_path_factory.mktemp("benchmark")
-    out = folder / "run"
-    options = ["--data-sets", "wine,iris", "--models", MODELS, "--jobs", 1, "--out", out]
-    return out, call("benchmark", "--quick", *options, folder=folder)
+    return folder / "run", call("benchmark", *FEW, "--out", folder / "run", folder=folder)
 
 
-def copy_as(source, target, model, study="benchmark"):
-    """A run like another, whose k-NN goes by another name."""
-    run = RunFolder.open(source).read_run()
-    stems = [stem for stem in run["cells"] if "k-NN" in stem]
-    folder = RunFolder.create(target, resume=False)
-    folder.write_run({**run, "study": study, "cells": stems})
-    for stem in stems:
-        cell = read_cell(source / "cells" / f"{stem}.npz")
-        folder.write(stem, replace(cell, columns={**cell.columns, "model": model}))
-    return target
-
-
-def test_benchmark__results_are_kept_whether_or_not_a_document_can_be_written(without_pnca):
+def test_benchmark__cells_are_kept_whether_or_not_a_document_can_be_written(without_pnca):
     out, said = without_pnca
-    assert "8 fits, 1 at a time" in said.output
-    rows = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
-    assert {(row["data"], row["model"], row["draw"]) for row in rows} == {
-        (data, model, draw) for data in ("wine", "iris") for model in MODELS.split(",") for draw in (0, 1)
-    }
-    assert {row["test_set"] for row in rows} == {"test", "ood", "test, scaled", "ood, scaled"}
-    assert not any("scaled" in row["test_set"] for row in rows if row["model"] == "nearest distance")
-    # Two of three classes are left to tell apart, which is easy; guessing would have about .5.
-    accuracy = [row["accuracy"] for row in rows if (row["model"], row["test_set"]) == ("k-NN", "test")]
-    assert len(accuracy) == 4
-    assert min(accuracy) > 0.8
-
-
-def test_benchmark__without_pnca_there_is_no_document(without_pnca):
-    out, said = without_pnca
-    assert said.exit_code == 0
-    assert "There is no document without a fit of PNCA" in said.output
-    assert "Written" not in said.output
+    assert said.exit_code == 0, said.output
+    assert "8 cells; lines go to" in said.output
+    assert "There is no document without a cell of PNCA" in said.output
+    assert "iris, n = 50" in said.output  # and a table
+    assert "AUROC" in said.output
     assert not list(out.glob("*.md"))
-    assert len(list((out / "cells").iterdir())) == 8
+    lines = [json.loads(line) for line in (out / "small_data_sets.jsonl").read_text().splitlines()]
+    assert {(line["data"], line["model"], line["draw"]) for line in lines} == {
+        (data, model, draw)
+        for data in ("wine", "iris")
+        for model in ("k-NN", "PCA residual")
+        for draw in (0, 1)
+    }
 
 
-def test_benchmark__with_pnca_the_document_is_in_the_folder_or_where_it_is_asked_for(without_pnca, tmp_path):
-    """A folder that has PNCA already is continued; nothing is left to fit."""
-    out = shutil.copytree(without_pnca[0], tmp_path / "run")
-    pnca = copy_as(out, tmp_path / "pnca", "PNCA")
-    run = RunFolder.open(out).read_run()
-    folder = RunFolder.open(out)
-    for stem in RunFolder.open(pnca).finished():
-        folder.write(f"PNCA-{stem}", read_cell(pnca / "cells" / f"{stem}.npz"))
-        run["cells"][f"PNCA-{stem}"] = None
-    folder.write_run(run)
-    options = ["--data-sets", "wine,iris", "--models", MODELS, "--jobs", 1, "--out", out, "--resume"]
-    assert call("benchmark", "--quick", *options, folder=tmp_path).exit_code == 0
-    document = tmp_path / "benchmark.md"
-    assert call("benchmark", "--quick", *options, "--document", document, folder=tmp_path).exit_code == 0
-    for path in (out / "benchmark.md", document):
-        assert "--data-sets 'wine,iris' --out run\n" in path.read_text(encoding="utf-8")
-
-
-def test_report__of_several_runs_is_one_document(without_pnca, tmp_path):
+def test_benchmark__the_same_command_computes_nothing_again(without_pnca, tmp_path):
     out, _ = without_pnca
-    pnca = copy_as(out, tmp_path / "pnca", "PNCA")
-    document = tmp_path / "docs" / "benchmark.md"
-    said = call("report", out, pnca, "--out", document, folder=tmp_path)
-    assert said.exit_code == 0, said.output
-    assert said.output == f"Written {document}.\n"
-    text = document.read_text(encoding="utf-8")
-    assert "### wine\n" in text
-    # k-NN under another name is neither better nor worse than itself.
-    assert "| accuracy | 0 | 2 | 0 |" in text
-    assert "pnca report run pnca --out" in text
+    before = (out / "small_data_sets.jsonl").read_bytes()
+    said = call("benchmark", *FEW, "--out", out, folder=tmp_path)
+    assert "8 of 8 cells are in" in said.output
+    assert (out / "small_data_sets.jsonl").read_bytes() == before
 
 
-def test_report__without_a_name_puts_the_document_into_the_folder(without_pnca, tmp_path):
-    pnca = copy_as(without_pnca[0], tmp_path / "pnca", "PNCA")
-    said = call("report", pnca, folder=tmp_path)
-    assert said.exit_code == 0, said.output
-    assert "## Targets" in (pnca / "benchmark.md").read_text(encoding="utf-8")
-    assert (pnca / "results.jsonl").exists()
+def test_benchmark__a_folder_in_use_is_refused(without_pnca, tmp_path):
+    out, _ = without_pnca
+    with own_folder(out):
+        said = call("benchmark", *FEW, "--out", out, folder=tmp_path)
+    assert "in use by another process" in str(said.exception)
 
 
-def test_report__the_benchmark_and_another_study_do_not_mix(without_pnca, tmp_path):
-    pnca = copy_as(without_pnca[0], tmp_path / "pnca", "PNCA")
-    other = copy_as(without_pnca[0], tmp_path / "other", "DNN", study="mnist")
-    for folders in ([pnca, other], [other, pnca]):
-        said = call("report", *folders, "--out", tmp_path / "both.md", folder=tmp_path)
-        assert isinstance(said.exception, InvalidInputError)
-        assert "other holds a run of mnist; the benchmark has a document of its own" in str(said.exception)
-    assert not (tmp_path / "both.md").exists()
-
-
-@pytest.fixture
-def choices(tmp_path):
-    """A run of the default and one variant on iris that has all of its cells, whose numbers are dictated."""
-    study, _ = benchmark_study(
-        None, Options(models=("PNCA", "cross"), quick=True), data_sets=("iris",), choices=True
+def test_benchmark__with_pnca_the_document_is_where_it_is_asked_for(tmp_path):
+    write_cells(
+        tmp_path / "run" / "small_data_sets.jsonl", plan(1, data_sets=["iris"], models=["PNCA", "k-NN"])
     )
-    folder = run(tmp_path / "choices", cells(places=[("iris", 50)], models=["PNCA"]), study="choices")
-    stems = [study.stem(cell) for cell in study.cells]
-    given = cells(places=[("iris", 50)], models=["PNCA", "cross"])
-    for stem, cell, planned in zip(stems, given, study.cells, strict=True):
-        assert cell.columns["model"] in stem
-        lengths = study.test_sets(planned)
-        measures = {name: {**values, "n": lengths[name]} for name, values in cell.measures.items()}
-        folder.write(stem, replace(cell, measures=measures))
-    described = {"options": asdict(study.options), "protocol": study.protocol, "cells": stems}
-    folder.write_run({**folder.read_run(), **described})
-    return folder.path
-
-
-def test_benchmark__choices_have_a_document_of_their_own(choices, tmp_path):
-    options = ["--data-sets", "iris", "--models", "PNCA,cross", "--jobs", 1, "--out", choices, "--resume"]
-    said = call("benchmark", "--choices", "--quick", *options, folder=tmp_path)
+    options = ["--data-sets", "iris", "--models", "k-NN", "--trials", 1, "--out", tmp_path / "run"]
+    document = tmp_path / "docs" / "mine.md"
+    said = call("benchmark", *options, "--document", document, folder=tmp_path)
     assert said.exit_code == 0, said.output
-    assert f"Written {choices / 'method.md'}." in said.output
-    text = (choices / "method.md").read_text(encoding="utf-8")
-    assert "pnca benchmark --choices --quick --models 'PNCA,cross' --data-sets 'iris' --out choices\n" in text
-    assert "| **PNCA** | 2 | .895 |" in text
-    assert not (choices / "benchmark.md").exists()
+    assert f"Written {document}." in said.output
+    assert (tmp_path / "docs" / "mine" / "tables.md").exists()
+    said = call("benchmark", *options, "--document", tmp_path / "a.html", folder=tmp_path)
+    assert "must end in .md" in str(said.exception)
 
 
-def test_report__of_choices_is_the_document_about_the_method(choices, tmp_path):
-    document = tmp_path / "docs" / "method.md"
-    said = call("report", choices, "--out", document, folder=tmp_path)
-    assert (said.exit_code, said.output) == (0, f"Written {document}.\n")
-    assert document.read_text(encoding="utf-8").startswith("# The method\n")
-    said = call("report", choices, folder=tmp_path)
-    assert (said.exit_code, said.output) == (0, f"Written {choices / 'method.md'}.\n")
+def test_plan__lists_and_computes_nothing(tmp_path):
+    said = call("benchmark", "--plan", "--trials", 1, "--out", tmp_path / "run", folder=tmp_path)
+    assert "final tables (" in said.output
+    assert "logistic regression, gate by PCA residual" in said.output
+    assert not (tmp_path / "run").exists()
+    said = call("benchmark", "--plan", "--models", "SVM", folder=tmp_path)
+    assert "known are PNCA" in str(said.exception)
 
 
-@pytest.mark.parametrize("study", ["benchmark", "mnist"])
-def test_report__choices_and_another_study_do_not_mix(choices, without_pnca, tmp_path, study):
-    other = copy_as(without_pnca[0], tmp_path / "other", "PNCA", study=study)
-    said = call("report", other, choices, "--out", tmp_path / "both.md", folder=tmp_path)
+def test_benchmark__a_cell_that_fails_is_told_and_the_others_are_kept(tmp_path, monkeypatch):
+    wrong = [Cell(data="iris", size=size, draw=0, model="class shares") for size in ("50", "none")]
+    monkeypatch.setattr("pnca_studies.experiments.benchmark.plan", lambda *given, **options: wrong)
+    said = call("benchmark", "--jobs", 1, "--out", tmp_path / "run", folder=tmp_path)
+    assert said.exit_code == 1
+    assert "Failed: benchmark iris none 0 class shares: ValueError" in said.output
+    assert len((tmp_path / "run" / "small_data_sets.jsonl").read_text().splitlines()) == 1
+
+
+def test_report__redraws_the_document_without_fitting(tmp_path):
+    write_cells(tmp_path / "cells" / "a.jsonl", plan(2, data_sets=["iris"], models=["PNCA", "k-NN"]))
+    said = call("report", tmp_path / "cells", folder=tmp_path)
+    assert (said.exit_code, said.output) == (0, f"Written {tmp_path / 'cells' / 'benchmark.md'}.\n")
+    first = (tmp_path / "cells" / "benchmark.md").read_text(encoding="utf-8")
+    said = call("report", tmp_path / "cells", "--out", tmp_path / "b.md", "--trials", 2, folder=tmp_path)
+    assert said.exit_code == 0, said.output
+    second = (tmp_path / "b.md").read_text(encoding="utf-8")
+    firsts = [text.splitlines()[2] for text in (first, second)]
+    counts = [int(line.split(" of ")[0].strip("*").replace(",", "")) for line in firsts]
+    assert counts[1] < counts[0]
+
+
+def test_report__of_choices_is_the_document_about_the_method(tmp_path):
+    write_cells(tmp_path / "choices" / "a.jsonl", choices_plan(1, data_sets=["iris"]))
+    said = call("report", tmp_path / "choices", folder=tmp_path)
+    assert (said.exit_code, said.output) == (0, f"Written {tmp_path / 'choices' / 'method.md'}.\n")
+    write_cells(tmp_path / "cells" / "a.jsonl", plan(1, data_sets=["iris"], models=["PNCA"]))
+    said = call("report", tmp_path / "choices", tmp_path / "cells", folder=tmp_path)
     assert isinstance(said.exception, InvalidInputError)
-    assert "of its own" in str(said.exception) or "of their own" in str(said.exception)
-    assert not (tmp_path / "both.md").exists()
+    assert "cells of benchmark and choices, which have documents of their own" in str(said.exception)

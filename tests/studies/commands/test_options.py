@@ -9,6 +9,7 @@ from pnca_studies.experiments.study import Options
 
 def test_lists__are_split_at_commas():
     assert words("DNN, PNCA (paper),") == ("DNN", "PNCA (paper)")
+    assert words("COVID, equalised; car", ";") == ("COVID, equalised", "car")
     assert whole_numbers("100, 200") == (100, 200)
     for text in ("", " , "):
         with pytest.raises(InvalidInputError, match="separated by commas"):

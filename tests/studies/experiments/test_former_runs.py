@@ -1,6 +1,6 @@
 """Runs that version 0.1 wrote are read as they were: same files, same names of cells, same tables.
 
-``former/`` holds two: DNN and PNCA on random pixels named like MNIST, and two baselines on iris.
+``former/`` holds one: DNN and PNCA on random pixels named like MNIST.
 """
 
 import json
@@ -21,9 +21,9 @@ from pnca_studies.experiments.study import Options, Study
 FORMER = Path(__file__).parent / "former"
 
 
-@pytest.fixture(params=["mnist", "benchmark"])
-def former(request, tmp_path):
-    return RunFolder.open(shutil.copytree(FORMER / request.param, tmp_path / request.param))
+@pytest.fixture
+def former(tmp_path):
+    return RunFolder.open(shutil.copytree(FORMER / "mnist", tmp_path / "mnist"))
 
 
 def test_tables__are_written_as_they_were(former):
@@ -65,7 +65,7 @@ def test_stems__are_the_hashes_of_the_same_content(former, monkeypatch):
     )
     for stem, result in zip(run["cells"], former.results(), strict=True):
         model = run["models"][result.columns["model"]]
-        settings = result.details.get("settings", {"device": "cpu"})  # the benchmark keeps what is changed
+        settings = result.details["settings"]
         cell = SimpleNamespace(
             columns=lambda result=result: result.columns,
             settings=lambda settings=settings: settings,

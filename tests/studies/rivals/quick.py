@@ -13,7 +13,13 @@ needs_laplace = pytest.mark.skipif(find_spec("laplace") is None, reason="laplace
 def quick_rival(name, *, random_state=0, augment=None, **settings):
     """A baseline with its own settings but for those that take time."""
     model = build_rival(name, random_state=random_state, augment=augment)
-    cheap = {"n_estimators": 50, "max_epochs": 30, "learning_rate": 3e-3, "n_features": 128}
+    cheap = {
+        "n_estimators": 50,
+        "forest__n_estimators": 20,
+        "max_epochs": 30,
+        "learning_rate": 3e-3,
+        "n_features": 128,
+    }
     cheap = {key: value for key, value in cheap.items() if key in model.get_params()}
     return model.set_params(**{**cheap, **settings})
 

@@ -28,7 +28,7 @@ def test_svm__temperature_is_scikit_learns(iris, n_classes):
     model = build_rival("RBF-SVM", random_state=0).fit(X, y)
     folds = list(KFold(5).split(X))
     theirs = CalibratedClassifierCV(clone(model.machine_), method="temperature", cv=folds, ensemble=False)
-    model.temperature_ = model._held_out_temperature(X, y, folds)
+    model._calibrate(X, y, folds)
     np.testing.assert_allclose(model.predict_proba(X), theirs.fit(X, y).predict_proba(X), atol=1e-4)
 
 

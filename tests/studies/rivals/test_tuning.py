@@ -4,8 +4,16 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
 
-from pnca_studies.rivals.tuning import TunedClassifier, errors, log_loss, squared_error, stratified_folds
+from pnca_studies.rivals.tuning import (
+    TunedClassifier,
+    errors,
+    log_loss,
+    probabilities_of,
+    squared_error,
+    stratified_folds,
+)
 
 
 def labels_with_counts(counts, seed):
@@ -45,24 +53,61 @@ def test_folds__depend_on_the_seed_alone():
     assert not all(np.array_equal(a[1], b[1]) for a, b in zip(first, other, strict=True))
 
 
+def test_folds__with_groups_split_none():
+    y, groups = labels_with_counts((20, 20), 0), np.arange(40) // 4
+    for train, test in stratified_folds(y, np.random.RandomState(0), groups):
+        assert not set(groups[train]) & set(groups[test])
+        assert len(train) + len(test) == 40
+
+
 def test_losses__match_their_definitions():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 2)), np.array(["a", "b", "c"])[rng.integers(0, 3, 60)]
     model = KNeighborsClassifier(20).fit(X, y)
-    proba = model.predict_proba(X)
-    assert log_loss(model, X, y) == pytest.approx(60 * sklearn_log_loss(y, proba))
+    proba, columns = model.predict_proba(X), np.searchsorted(model.classes_, y)
+    assert log_loss(proba, columns) == pytest.approx(60 * sklearn_log_loss(y, proba))
     slow = sum(
         (p - (label == name)) ** 2
         for row, label in zip(proba, y, strict=True)
         for p, name in zip(row, "abc", strict=True)
     )
-    assert squared_error(model, X, y) == pytest.approx(slow)
-    assert errors(model, X, y) == pytest.approx(60 * (1 - model.score(X, y)))
+    assert squared_error(proba, columns) == pytest.approx(slow)
+    assert errors(proba, columns) == pytest.approx(60 * (1 - model.score(X, y)))
 
 
-def test_log_loss__of_an_impossible_label_is_finite_and_of_a_missing_one_is_counted():
-    model = KNeighborsClassifier(1).fit([[0.0], [1.0], [2.0]], [0, 1, 2])
-    assert log_loss(model, np.array([[0.0]]), np.array([2])) == pytest.approx(52 * np.log(2))
+def test_log_loss__of_an_impossible_label_is_finite():
+    assert log_loss(np.array([[1.0, 0.0]]), np.array([1])) == pytest.approx(52 * np.log(2))
+
+
+def test_probabilities__of_classes_that_a_model_does_not_know_are_zero():
+    model = KNeighborsClassifier(1).fit([[0.0], [1.0]], ["b", "d"])
+    classes = np.array(["a", "b", "c", "d"])
+    assert probabilities_of(model, np.array([[1.0]]), classes).tolist() == [[0, 0, 0, 1]]
+    # A model without probabilities is certain.
+    assert probabilities_of(SVC().fit([[0.0], [1.0]], ["b", "d"]), np.array([[0.1]]), classes).tolist() == [
+        [0, 1, 0, 0]
+    ]
+
+
+def test_tuned__keeps_what_the_selected_candidate_predicted_out_of_fold(blobs):
+    X, y = blobs
+    tuned = TunedClassifier(KNeighborsClassifier(), {"n_neighbors": [40, 1]}, random_state=3).fit(X, y)
+    expected = np.full((60, 3), np.nan)
+    for train, test in stratified_folds(y, np.random.RandomState(3)):
+        best = KNeighborsClassifier(**tuned.best_params_).fit(X[train], y[train])
+        expected[test] = best.predict_proba(X[test])
+    np.testing.assert_array_equal(tuned.oof_proba_, expected)
+    assert not hasattr(TunedClassifier(KNeighborsClassifier(), {}).fit(X, y), "oof_proba_")
+
+
+def test_tuned__with_groups_is_tuned_on_unseen_groups(blobs):
+    """Groups of near copies: only a fold that splits them finds that one neighbour is best."""
+    rng = np.random.default_rng(0)
+    X, y = np.repeat(rng.normal(size=(30, 2)), 4, axis=0), np.repeat(rng.integers(0, 2, 30), 4)
+    groups, grid = np.repeat(np.arange(30), 4), {"n_neighbors": [1, 40]}
+    tuned = TunedClassifier(KNeighborsClassifier(), grid, random_state=0)
+    assert clone(tuned).fit(X, y).best_params_ == {"n_neighbors": 1}
+    assert clone(tuned).fit(X, y, groups).best_params_ == {"n_neighbors": 40}
 
 
 def test_tuned__picks_what_a_loop_over_folds_picks(blobs):
@@ -73,7 +118,8 @@ def test_tuned__picks_what_a_loop_over_folds_picks(blobs):
     for k in grid["n_neighbors"]:
         model, total = KNeighborsClassifier(k), 0.0
         for train, test in stratified_folds(y, np.random.RandomState(3)):
-            total += squared_error(clone(model).fit(X[train], y[train]), X[test], y[test])
+            fitted = clone(model).fit(X[train], y[train])
+            total += squared_error(fitted.predict_proba(X[test]), np.searchsorted(fitted.classes_, y[test]))
         losses.append(total)
     expected = grid["n_neighbors"][int(np.argmin(losses))]
     assert expected not in (1, 40)  # a problem with a best value in between

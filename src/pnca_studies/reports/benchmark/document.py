@@ -1,158 +1,161 @@
-"""The document about the benchmark, from its first sentence to the seconds."""
+"""The document: a first screen, a page for each question, and an appendix."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pnca.exceptions import InvalidInputError
 from pnca.files import make_folder, write_text
-from pnca_studies.experiments.contenders import CONTENDERS, ON_IMAGES, PAPER, TRIVIAL
-from pnca_studies.experiments.covid import N_FOLDS
-from pnca_studies.experiments.mnist import ROTATION
-from pnca_studies.experiments.store import RunFolder
-from pnca_studies.reports.benchmark.curves import curves_page
-from pnca_studies.reports.benchmark.pages import differences_page, losses_page, ranks_page, tables_page
-from pnca_studies.reports.benchmark.results import ABOUT, COVID, IMAGES, PNCA, Place, Results
-from pnca_studies.reports.benchmark.runs import Run, made_by, read_runs
+from pnca_studies.experiments.benchmark import N_DRAWS, plan
+from pnca_studies.experiments.benchmark.catalogue import DATA_SETS, GROUPS
+from pnca_studies.experiments.benchmark.cells import Cell, Line, read_lines
+from pnca_studies.experiments.benchmark.measures import LEAST
+from pnca_studies.experiments.benchmark.models import CLASSIFIERS, MODELS, OPTIONAL, PAPER, PLANNED, PNCA
+from pnca_studies.reports.benchmark.first_screen import first_screen
+from pnca_studies.reports.benchmark.pages import (
+    Body,
+    features_page,
+    foreign_page,
+    images_page,
+    per_size_tables,
+    tables_page,
+    time_page,
+    unseen_page,
+)
+from pnca_studies.reports.benchmark.results import Results
 from pnca_studies.reports.benchmark.targets import targets_page
-from pnca_studies.reports.benchmark.writing import GPU_MARK, counted, listed
-from pnca_studies.reports.tables import NOTHING, Table, check_document
+from pnca_studies.reports.benchmark.writing import counted, listed, missing_line
+from pnca_studies.reports.tables import Table, check_document
+from pnca_studies.rivals import SCORES
 
-_INTRODUCTION = """\
-# Benchmark
-
-`PNCA` is `PNCAClassifier()` with its default settings. It is compared with {number} on small training sets,
-in accuracy, calibration and caution on out-of-distribution (OoD) inputs: {baselines}.
-
-Models of the paper have the paper's settings: {papers}. The others have the settings recommended for them,
-and what is left to choose is chosen on the training examples alone. `nearest distance` and `PCA residual`
-are no classifiers: they score how far an input is from the training inputs without looking at a label, and a
-model should detect OoD inputs better than they do.
-
-## What is compared on what
-"""
+#: Pages by the name of the file: title, and what makes the page from results, folder and link of figures.
+_PAGES: dict[str, tuple[str, Callable[[Results, Path, str], Body]]] = {
+    "tables": ("Tables", tables_page),
+    "images": ("Images", images_page),
+    "features": ("Features of a frozen network", features_page),
+    "foreign": ("Foreign inputs", foreign_page),
+    "unseen": ("Unseen classes", unseen_page),
+    "time": ("Time", time_page),
+}
+_APPENDIX = "appendix"
 _PROTOCOL = """\
-- **Draws.** Every model gets the same draws of n training examples and the same test inputs.
-  Seeds: {seeds}.
-{covid}- **Scaled** is after temperature scaling: log-probabilities are divided by the temperature that suits
-  predictions of training examples left out of the fit. PNCA has such predictions from its own fit; every
-  other model is fitted again, on all but one of {folds}. Without the word, a model is taken as it is.
-- **Intervals** are 95 % percentile bootstrap intervals of the mean difference over the draws that both models
-  have. With ten draws they are somewhat narrow, and nothing corrects for the number of comparisons.
+## What is compared
 
-**Measures.** *NLL*: mean negative log-likelihood. *Brier*: squared error of the class probabilities. *ECE*:
-expected calibration error. *AUGRC*: share of answers that are given and wrong, averaged over how many are
-given, the most confident first. *Rotated*: the test digits rotated by {rotation:.0f}°. *OoD AUROC*: the
-probability that an OoD input has a lower score than a test input, where the score is the confidence, the
-model's evidence, or, as *own score*, whichever of the two has the higher mean AUROC (chosen on the test
-inputs, so optimistic for every model with two scores). *FPR95*: share of test inputs rejected at the
-threshold of the own score that rejects 95 % of the OoD inputs (out-of-distribution is the positive class;
-many papers use the reverse). *OoD above .9*: share of OoD inputs answered with a confidence above .9. Higher
-is better for accuracy and AUROC, lower for the others.
+{data}
+
+`PNCA` is `PNCAClassifier()` with its default settings, on the raw table. It is compared with {n} other
+classifiers: {others}. And with scores that tell foreign inputs without a classifier: {scores}. Each has the
+settings recommended for it; what is left to choose is chosen on the training examples alone, in folds that
+split no patient. Boosted trees get the raw table, all others one-hot categories, medians for holes, and
+standardised numbers. {paper} are as in the paper, but for the precision of the BNN's prior, which does not
+grow with the examples. {optional}
+
+- **Draws**: {draws}, the same for every model. Draw s is `numpy.random.RandomState(s)` and `random_state=s`;
+  of the X-rays it is fold s modulo 5 of partition s // 5 by patient. At most 1,000 other rows of a table are
+  tested.
+- **Temperature scaling**: one number for each fit, by `pnca.calibration.fit_temperature` on predictions out
+  of fold, for every model alike. *As is* means without. Probabilities are at least {least:g} before it.
+- **Ranks** are of means over draws, among the classifiers that have every cell; **tests** are Wilcoxon's
+  over data sets, corrected by Holm. Bars of a diagram of critical differences join models that these tests
+  do not tell apart.
+- **Intervals** are Student's over draws, and there is none of fewer than five.
+- **Measures**: *NLL*, mean negative log-likelihood; *AUROC*, of each class against the rest; *ECE*,
+  expected calibration error in 15 bins; *AUGRC*, the share of answers that are given and wrong, averaged
+  over how many are given.
 """
-_PROTOCOL_COVID = f"""\
-- **COVID.** A draw is one of the {N_FOLDS} folds of a partition that never splits a patient. Folds share
-  training images, so their differences are less independent than those of draws.
+_MADE = """\
+## How these numbers were made
+
+```sh
+pnca benchmark --data-dir DATA --trials {draws} --out CELLS
+pnca report CELLS --out {document}
+```
+
+{cells} on {machines}. Code of the method: {codes}.
 """
-_TIMING = """\
-## Seconds
-
-Seconds are those of a single thread on {hardware}, and other fits may have run beside it. *fit s* is one fit,
-without those that find the temperature; *predict s* is for all test inputs of the data set. A mark
-{mark} means that draws were trained on a GPU (`--device cuda`).
-"""
 
 
-def write_benchmark(folders: Sequence[RunFolder], path: Path) -> Path:
-    """Write the document, with its figures in a folder of the same name beside it.
-
-    Of a cell that several folders have, the last folder's counts.
-    """
+def write_benchmark(paths: Sequence[Path], path: Path, *, n_draws: int = N_DRAWS) -> Path:
+    """Write the document from files or folders of cells, with its pages and figures in a folder beside it."""
     check_document(path)
-    results, runs = read_runs(folders)
-    pages = [
-        _introduction(results, runs, path),
+    there = {line["model"] for line in read_lines(paths)}
+    models = [*PLANNED, *(model for model in OPTIONAL if model in there)]
+    results = read_results(paths, plan(n_draws, models=models))
+    folder = make_folder(path.parent / path.stem)
+    missing = missing_line(results)
+    for name, (title, make) in _PAGES.items():
+        body = make(results, folder, ".") or ["No cell of it is there."]
+        write_text(folder / f"{name}.md", "\n".join([f"# {title}", "", *_front(missing), *body]))
+    appendix = [
+        "# Appendix",
+        "",
+        *_front(missing),
+        _MADE.format(
+            draws=n_draws,
+            document=path.as_posix(),
+            cells=counted(len(results.kept), "cell"),
+            machines=listed(list(dict.fromkeys(line["machine"] for line in results.kept))),
+            codes=_codes(results.kept),
+        ),
         targets_page(results),
-        ranks_page(results),
-        tables_page(results),
-        differences_page(results),
-        losses_page(results),
-        curves_page(results, path),
-        _timing_page(results, runs),
+        *per_size_tables(results),
     ]
-    return write_text(make_folder(path.parent) / path.name, "\n".join(page for page in pages if page))
+    write_text(folder / f"{_APPENDIX}.md", "\n".join(appendix))
+    screen = ["# Benchmark", "", *_front(missing), first_screen(results, folder, path.stem)]
+    return write_text(path, "\n".join([*screen, _links(path.stem), _protocol(results, n_draws)]))
 
 
-def _introduction(results: Results, runs: Sequence[Run], path: Path) -> str:
-    there = [model for model in CONTENDERS if any(model in results.models(place) for place in results.places)]
-    baselines = [model for model in there if model != PNCA and model not in TRIVIAL]
-    folds = sorted({tuple(run.record["protocol"].get("temperature_folds", ())) for run in runs} - {()})
-    parts = [
-        _INTRODUCTION.format(
-            number=counted(len(baselines), "baseline"),
-            baselines=listed(baselines),
-            papers=listed([model for model in PAPER if model in there]),
-        ),
-        _data_table(results),
-        *_missing(results),
-        _PROTOCOL.format(
-            seeds=" / ".join(dict.fromkeys(str(run.record["seeds"]) for run in runs)),
-            covid=_PROTOCOL_COVID if COVID in results.sizes() else "",
-            folds=" / ".join(_folds_in_words(given) for given in folds) or "the folds",
-            rotation=ROTATION,
-        ),
-        made_by(runs, path),
-    ]
-    return "\n".join(parts)
+def _front(missing: str) -> Body:
+    return [missing] if missing else []
 
 
-def _folds_in_words(folds: Sequence[int]) -> str:
-    return f"{max(folds)} folds" + (f" ({min(folds)} where examples are many)" if len(set(folds)) > 1 else "")
-
-
-def _data_table(results: Results) -> str:
-    rows = []
-    for data, sizes in results.sizes().items():
-        places = [(data, n) for n in sorted(sizes)]
-        inputs, ood = ABOUT.get(data, ("", ""))
-        n_ood = _span(results, places, "ood")
-        rows.append(
-            [
-                data,
-                inputs,
-                ", ".join(str(n) for _, n in places),
-                str(len({draw for place in places for draw in results.draws(place)})),
-                _span(results, places, "test"),
-                f"{n_ood} {ood}".strip() if n_ood != NOTHING else NOTHING,
-            ]
+def read_results(paths: Sequence[Path], cells: Sequence[Cell], models: Sequence[str] = MODELS) -> Results:
+    """Read the cells; without one of PNCA there is nothing to write about."""
+    results = Results(read_lines(paths), cells, models)
+    if not any(PNCA in results.models(place) for place in results.places):
+        raise InvalidInputError(
+            f"No cell of {PNCA} is in {listed([str(path) for path in paths])}, and the document compares "
+            f"it with "
+            "the others."
         )
-    headings = ["data", "inputs", "n", "draws", "test inputs", "OoD inputs"]
-    return Table(headings=headings, rows=rows).markdown() + "\n"
+    return results
 
 
-def _span(results: Results, places: Sequence[Place], test_set: str) -> str:
-    """Numbers of examples of a test set, the least and the most."""
-    fits = [(place, model) for place in places for model in results.models(place)]
-    sizes = {int(n) for place, model in fits for n in results.column(place, model, test_set, "n")}
-    return " to ".join(f"{n:,}" for n in sorted({min(sizes), max(sizes)})) if sizes else NOTHING
+def _links(stem: str) -> str:
+    pages = [f"[{title}]({stem}/{name}.md)" for name, (title, _) in _PAGES.items()]
+    toctree = "\n".join(
+        ["```{toctree}", ":hidden:", "", *(f"{stem}/{name}" for name in (*_PAGES, _APPENDIX)), "```"]
+    )
+    return f"More: {listed([*pages, f'[appendix]({stem}/{_APPENDIX}.md)'])}.\n\n{toctree}\n"
 
 
-def _missing(results: Results) -> list[str]:
-    """What a whole benchmark would have and these runs have not."""
-    sizes, lines = results.sizes(), []
-    for data in ABOUT:
-        there = {model for n in sizes.get(data, ()) for model in results.models((data, n))}
-        wanted = ON_IMAGES if data == IMAGES else CONTENDERS
-        absent = [model for model in wanted if model not in there]
-        if absent:
-            lines.append(f"{data}: {'everything' if not there else ', '.join(absent)}")
-    return [f"**Not in these runs:** {'; '.join(lines)}.\n"] if lines else []
+def _protocol(results: Results, n_draws: int) -> str:
+    rows = []
+    for group, about in GROUPS.items():
+        of_group = [data_set for data_set in DATA_SETS.values() if data_set.group == group]
+        sizes = dict.fromkeys(size for data_set in of_group for size in data_set.sizes)
+        rows.append([group, str(len(of_group)), ", ".join(sizes), about])
+    data = Table(headings=["group", "data sets", "training examples", "what they are"], rows=rows).markdown()
+    there = {line["model"] for line in results.lines}
+    absent = [model for model in OPTIONAL if model not in there]
+    why = "were not runnable offline, for want of packages or weights"
+    optional = f"These {why}: {listed(absent)}." if absent else ""
+    others = [model for model in (*CLASSIFIERS, *OPTIONAL) if model != PNCA and model not in absent]
+    return _PROTOCOL.format(
+        data=data,
+        n=len(others),
+        others=listed(others),
+        scores=listed(list(SCORES)),
+        paper=listed(list(PAPER)),
+        optional=optional,
+        draws=n_draws,
+        least=LEAST,
+    )
 
 
-def _timing_page(results: Results, runs: Sequence[Run]) -> str:
-    machines = dict.fromkeys(run.record["hardware"]["processor"] for run in runs)
-    lines = [_TIMING.format(hardware=listed(list(machines)), mark=GPU_MARK)]
-    fits = [(place, model) for place in results.places for model in results.models(place)]
-    devices = Counter(device for place, model in fits for device in results.devices(place, model))
-    if devices[""]:
-        lines.append(f"The device of {devices['']:,} fits is not on record; they have no mark.\n")
-    return "\n".join(lines)
+def _codes(lines: Sequence[Line]) -> str:
+    """Say with which code the default was measured, and whether that was the same everywhere."""
+    codes = list(dict.fromkeys(line["code"] for line in lines if line["model"] == PNCA))
+    if len(codes) == 1:
+        return f"`{codes[0]}`"
+    named = listed([f"`{code}`" for code in codes])
+    return f"**{PNCA} was measured with {len(codes)} versions of it** ({named})"

@@ -5,9 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pnca_studies.experiments.benchmark import SCALED
+from pnca_studies.experiments.benchmark.catalogue import TEST
+from pnca_studies.experiments.benchmark.measures import AS_IS
 from pnca_studies.reports.tables import signed
 
+#: Differences of fewer draws have no interval.
+LEAST_DRAWS = 5
 #: The test set under which the seconds of a cell are kept.
 SECONDS = "seconds"
 
@@ -17,30 +20,34 @@ class Measure:
     """A number that models are compared by; ``{own}`` in its column is confidence or evidence."""
 
     name: str
-    test_set: str
+    test_set: str = TEST
     column: str
     more: bool = False  # is better
 
 
-ACCURACY = Measure(name="accuracy", test_set="test", column="accuracy", more=True)
-AUROC = Measure(name="AUROC", test_set="test", column="auroc", more=True)
-NLL = Measure(name="NLL", test_set="test", column="nll")
-NLL_SCALED = Measure(name="NLL scaled", test_set=f"test{SCALED}", column="nll")
-BRIER = Measure(name="Brier", test_set="test", column="brier")
-ECE = Measure(name="ECE", test_set="test", column="ece")
-ECE_SCALED = Measure(name="ECE scaled", test_set=f"test{SCALED}", column="ece")
-AUGRC = Measure(name="AUGRC", test_set="test", column="augrc")
-ROTATED = Measure(name="rotated accuracy", test_set="rotated", column="accuracy", more=True)
+NLL = Measure(name="NLL", column="nll")
+NLL_AS_IS = Measure(name="NLL as is", test_set=f"{TEST}{AS_IS}", column="nll")
+ACCURACY = Measure(name="accuracy", column="accuracy", more=True)
+AUROC = Measure(name="AUROC", column="auroc", more=True)
+BRIER = Measure(name="Brier", column="brier")
+ECE = Measure(name="ECE", column="ece")
+ECE_AS_IS = Measure(name="ECE as is", test_set=f"{TEST}{AS_IS}", column="ece")
+AUGRC = Measure(name="AUGRC", column="augrc")
 ROTATED_AUGRC = Measure(name="rotated AUGRC", test_set="rotated", column="augrc")
-BY_CONFIDENCE = Measure(
-    name="OoD AUROC by confidence", test_set="ood", column="ood_auroc_confidence", more=True
-)
-BY_EVIDENCE = Measure(name="OoD AUROC by evidence", test_set="ood", column="ood_auroc_evidence", more=True)
-BY_OWN = Measure(name="OoD AUROC by own score", test_set="ood", column="ood_auroc_{own}", more=True)
-FPR95 = Measure(name="FPR95", test_set="ood", column="ood_fpr95_{own}")
-ABOVE = Measure(name="OoD above .9", test_set="ood", column="above_0.9")
-FIT = Measure(name="fit s", test_set=SECONDS, column="fit_seconds")
-PREDICT = Measure(name="predict s", test_set=SECONDS, column="predict_seconds")
+FIT = Measure(name="fit s", test_set=SECONDS, column="fit")
+PREDICT = Measure(name="predict s", test_set=SECONDS, column="predict")
+OUT_OF_FOLD = Measure(name="temperature s", test_set=SECONDS, column="out of fold")
+
+
+def wrong_above(test_set: str) -> Measure:
+    """Share of a test set that is answered wrong with more than .9 confidence."""
+    return Measure(name="wrong above .9", test_set=test_set, column="wrong_above")
+
+
+def told(test_set: str, by: str = "{own}") -> Measure:
+    """AUROC with which a foreign test set is told from the test rows."""
+    name = "OoD AUROC" if by == "{own}" else f"OoD AUROC by {by}"
+    return Measure(name=name, test_set=test_set, column=f"auroc_{by}", more=True)
 
 
 class Interval(NamedTuple):

@@ -1,204 +1,249 @@
-"""Pages of the document: ranks, a table for every data set, differences, losses."""
+"""One page for each question: tables, images, features, foreign inputs, unseen classes, time."""
 
-from collections import Counter
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
-from pnca_studies.experiments.contenders import CONTENDERS, TRIVIAL
-from pnca_studies.experiments.covid import N_FOLDS
+from pnca_studies.experiments.benchmark.catalogue import DATA_SETS, FOREIGN, GROUPS, UNSEEN
+from pnca_studies.experiments.benchmark.measures import SURE
+from pnca_studies.experiments.benchmark.models import PNCA, RANKED
+from pnca_studies.reports.benchmark.figures import critical_difference_figure
+from pnca_studies.reports.benchmark.groups import Group, every_place_table, ranks_table, tests_table
 from pnca_studies.reports.benchmark.measures import (
-    ABOVE,
     ACCURACY,
     AUGRC,
     AUROC,
     BRIER,
-    BY_CONFIDENCE,
-    BY_OWN,
     ECE,
-    ECE_SCALED,
+    ECE_AS_IS,
     FIT,
-    FPR95,
     NLL,
-    NLL_SCALED,
+    NLL_AS_IS,
+    OUT_OF_FOLD,
     PREDICT,
-    ROTATED,
-    ROTATED_AUGRC,
+    Measure,
+    told,
+    wrong_above,
 )
-from pnca_studies.reports.benchmark.results import COVID, FIRST_SIZE, IMAGES, PNCA, Place, Results
+from pnca_studies.reports.benchmark.results import Place, Results
 from pnca_studies.reports.benchmark.writing import (
     Writers,
     bold,
     columns_table,
     counted,
-    folded,
     listed,
     marked,
     measure_columns,
+    on_gpu,
     seconds,
+    share,
 )
-from pnca_studies.reports.tables import NOTHING, Table, mean, mean_sd, number, per_cent
+from pnca_studies.reports.figures import save_figure
+from pnca_studies.reports.tables import NOTHING, Table, mean, mean_sd, number
+from pnca_studies.rivals import SCORES
 
-_RANKED_BY = (NLL, NLL_SCALED, ACCURACY, BRIER, ECE, BY_OWN, BY_CONFIDENCE)
-_DIFFERENCES = (ACCURACY, NLL, NLL_SCALED, BY_OWN)
-_LOSSES = (ACCURACY, NLL, NLL_SCALED, ECE, BY_OWN)
-#: A longer list of losses is folded.
-_LONG_LIST = 15
-#: Of more models that have fewer draws, only the number is said.
-_FEW_NAMES = 3
-
-_RANKS_TEXT = """\
-## Mean ranks
-
-Models are ranked at each n by their means over common draws; 1 is the best, and equals share a rank. Ranks
-are averaged over n within a data set, then over data sets: {data_sets}. OoD measures are ranked on the data
-sets that have OoD inputs. Only classifiers that took part everywhere are ranked, so the trivial scores are
-not.
-"""
-_DIFFERENCES_TEXT = """\
-## Paired differences
-
-PNCA minus the other at n = {n}, or at the smallest n if it is not there: the mean over common draws and its
-95 % interval. **Bold**: the interval says that PNCA is better. *Italic*: that it is worse. Scaled means that
-both are.
-"""
-_LOSSES_TEXT = """\
-## Where PNCA loses
-
-PNCA against every other model, on every data set at every n: a win or a loss if the whole interval is on one
-side of zero, else a tie. The trivial scores count in OoD AUROC. Comparisons with fewer than two common draws
-are left out.
-"""
-_SHORTLY = (ACCURACY, NLL, NLL_SCALED, ECE, BY_OWN)
-_COLUMNS: Writers = {
-    **dict.fromkeys((ACCURACY, AUROC, NLL, NLL_SCALED), mean_sd),
-    **dict.fromkeys((BRIER, ECE, ECE_SCALED, AUGRC, ROTATED, ROTATED_AUGRC), mean),
-    **dict.fromkeys((BY_CONFIDENCE, BY_OWN, FPR95), mean),
-    ABOVE: partial(per_cent, digits=2),
-    **dict.fromkeys((FIT, PREDICT), seconds),
+_SIZES = {"100": "100 rows", "half": "half of the rows"}
+_PARTS = ("final tables", "tuning tables")
+_DIFFERENCES = (NLL, ACCURACY)
+_IN_SHORT = (NLL, ACCURACY, AUROC, ECE)
+_OF_ONE: Writers = {
+    **dict.fromkeys((ACCURACY, AUROC, NLL), mean_sd),
+    **dict.fromkeys((NLL_AS_IS, BRIER, ECE, ECE_AS_IS, AUGRC), mean),
+    **dict.fromkeys((FIT, OUT_OF_FOLD, PREDICT), seconds),
 }
+_FOREIGN_TEXT = f"""\
+*Wrong above .9*: the share of foreign inputs that is answered wrong with more than {number(SURE, 1)}
+confidence; of inputs that belong to no class every answer is wrong. *OoD AUROC*: the probability that a
+foreign input has a lower score than a test input; the score is the model's evidence if it has one, else its
+confidence. The scores at the end of a table are no classifiers. Answers are those after temperature
+scaling. Sorted by the first column.
+"""
+_TIME_TEXT = """\
+Seconds of one core (CPU time), medians over data sets of means over draws; {mark}seconds on a GPU are
+seconds on the wall and marked. *Fit* is with the tuning of a model's own. *Temperature* is what it takes to
+predict out of fold: models that cross-validate themselves keep these predictions, any other is fitted again
+in three folds. *Predict* is for all test inputs of a draw, foreign ones included. Machines: {machines}.
+"""
+
+Body = list[str]
 
 
-def ranks_page(results: Results) -> str:
-    """Rank the models over all data sets that they took part in."""
-    places, models = results.ranked()
-    if len(models) < 2:
-        return "## Mean ranks\n\nNo other model took part wherever PNCA did: there is nothing to rank.\n"
-    lines = [_RANKS_TEXT.format(data_sets=listed(list(dict.fromkeys(data for data, _ in places))))]
-    if left_out := {model for place in places for model in results.baselines(place)} - set(models):
-        lines += [f"Left out because fits are missing: {listed(sorted(left_out, key=CONTENDERS.index))}.", ""]
-    lines += [_rank_table(results, places, models), ""]
-    first, there = results.ranked(first_size_only=True)
-    if len(there) > len(models):
-        sizes = listed([f"{data} {n}" for data, n in first])
-        text = f"More of them have fits at one number of training examples: {sizes}. Ranked there alone:"
-        lines += [text, "", _rank_table(results, first, there), ""]
-    images = [place for place in results.places if place[0] == IMAGES and PNCA in results.models(place)]
-    takers = [model for model in results.models(*images) if model not in TRIVIAL] if images else []
-    if len(takers) > 1:
-        text = (
-            f"{IMAGES} is not among them, because only networks that learn from augmented images take part. "
-            "Ranked by itself:"
-        )
-        lines += [text, "", _rank_table(results, images, takers), ""]
-    return "\n".join(lines)
+def tables_page(results: Results, folder: Path, link: str) -> Body:
+    """Show ranks, tests and every table, for the tables on which nothing was set first."""
+    lines: Body = []
+    for part in _PARTS:
+        for size, words in _SIZES.items():
+            lines += _ranked(results, results.of_group(part, size=size), f"{part}, {words}", folder, link)
+    for place in results.of_group("small data sets"):
+        lines += one_place(results, place)
+    return lines
 
 
-def _rank_table(results: Results, places: Sequence[Place], models: Sequence[str]) -> str:
-    ranks = {measure.name: results.mean_ranks(places, models, measure) for measure in _RANKED_BY}
-    by_nll = ranks[NLL.name]
-    rows = [
-        [bold(model), *(number(given.get(model), 2) for given in ranks.values())]
-        for model in sorted(models, key=lambda model: by_nll.get(model, np.inf))
-    ]
-    return Table(headings=["model", *ranks], rows=rows).markdown()
+def _ranked(results: Results, places: Sequence[Place], title: str, folder: Path, link: str) -> Body:
+    """Ranks over places, a diagram of them, tests, and each place."""
+    group, about = Group.of(results, places), GROUPS.get(title.partition(",")[0], "")
+    lines = [f"## {title[0].upper()}{title[1:]}", "", f"{about[0].upper()}{about[1:]}." if about else "", ""]
+    left_out = [model for model in results.planned(places) if model not in group.models]
+    if not group.is_known:
+        return [*lines, "No other model has every cell that PNCA has here: there is nothing to rank.", ""]
+    if left_out:
+        lines += [f"Not complete, and left out: {listed(left_out)}.", ""]
+    lines += [ranks_table(group), ""]
+    if len(group.models) > 2:
+        name = f"ranks_{title.replace(', ', '_').replace(' ', '_')}.svg"
+        figure = critical_difference_figure(group.means(NLL), group.models, f"Mean ranks in NLL: {title}")
+        save_figure(figure, folder / name)
+        lines += [f"![Critical differences]({link}/{name})", ""]
+    lines += ["On how many data sets the default is better and worse; **bold**: worse, not by luck.", ""]
+    return [*lines, tests_table(group), "", "NLL on each of them:", "", every_place_table(group), ""]
 
 
-def tables_page(results: Results) -> str:
-    """Show every measure of every model, a table for each data set and n."""
-    lines = ["## Every data set", "", "Sorted by NLL.", ""]
-    for data, sizes in results.sizes().items():
-        lines += [f"### {data}", ""]
-        for i, n in enumerate(sizes):
-            text = f"{_repetitions(results, (data, n))}\n\n{_data_set_table(results, (data, n))}\n"
-            lines.append(text if i == 0 else folded(f"n = {n}", text))
-    return "\n".join(lines)
+def one_place(results: Results, place: Place) -> Body:
+    """Every measure of every model at one data set and size, and differences from the default."""
+    models = [model for model in results.models(place) if model in RANKED]
+    if not models:
+        return []
+    nll = {model: results.mean(place, model, NLL) for model in models}
+    models = sorted(models, key=lambda model: nll[model])
+    n_draws = max(len(results.values(place, model, FIT)) for model in models)
+    fewer = [m for m in models if m not in results.complete([place])]
+    note = f"Mean ± standard deviation over {counted(n_draws, 'draw')}. {DATA_SETS[place[0]].about}."
+    if fewer:
+        note += f" Fewer draws than planned: {listed(fewer)}."
+    columns = measure_columns(results, place, models, _OF_ONE)
+    if PNCA in models:
+        for measure in _DIFFERENCES:
+            found = [
+                NOTHING if model == PNCA else marked(results.difference(place, model, measure), measure)
+                for model in models
+            ]
+            columns[f"PNCA less it: {measure.name}"] = found
+    table = columns_table("model", [bold(model) for model in models], columns)
+    return [f"## {title_of(place)}", "", note, "", table, ""]
 
 
-def _data_set_table(results: Results, place: Place) -> str:
-    nll = {model: results.mean(place, model, NLL) for model in results.models(place)}
-    models = sorted(nll, key=lambda model: nll[model] if np.isfinite(nll[model]) else np.inf)
-    return columns_table("model", list(map(bold, models)), measure_columns(results, place, models, _COLUMNS))
+def title_of(place: Place) -> str:
+    """Write a data set and its size."""
+    size = _SIZES["half"] if place[1] == "half" else f"n = {place[1]}"
+    return place[0] if place[1] == "folds" else f"{place[0]}, {size}"
 
 
-def _repetitions(results: Results, place: Place) -> str:
-    """Over how many draws the means are taken, and who has fewer."""
-    counts = {model: len(results.values(place, model, FIT)) for model in results.models(place)}
-    most = max(counts.values())
-    what = counted(most, "draw")
-    if place[0] == COVID:
-        n_partitions = 1 + max(results.draws(place)) // N_FOLDS
-        what = f"{counted(most, 'fold')} of {counted(n_partitions, 'partition')}"
-    fewer = [f"{model} {count}" for model, count in counts.items() if count < most]
-    if len(fewer) > _FEW_NAMES:
-        fewer = [f"{len(fewer)} of {len(counts)} models, at least {min(counts.values())}"]
-    note = f" (fewer: {', '.join(fewer)})" if fewer else ""
-    return f"n = {place[1]}, mean ± standard deviation over {what}{note}."
-
-
-def summary_tables(results: Results) -> list[tuple[str, Table]]:
-    """The main means of each data set at its first size, for a terminal: a title and a table each."""
+def summary_tables(results: Results, most: int = 6) -> list[tuple[str, Table]]:
+    """The main means at the first places there are, for a terminal: a title and a table each."""
     found = []
-    for data, sizes in results.sizes().items():
-        place = (data, sizes[0])
-        models = results.models(place)
-        columns = {m.name: [mean(results.values(place, model, m)) for model in models] for m in _SHORTLY}
-        kept = {name: cells for name, cells in columns.items() if set(cells) - {NOTHING}}
-        rows = [list(row) for row in zip(models, *kept.values(), strict=True)]
-        n_draws = counted(len(results.draws(place)), "draw")
-        title = f"{data}, {sizes[0]} training examples, means of {n_draws}"
-        found.append((title, Table(headings=["model", *kept], rows=rows)))
+    for place in results.places[:most]:
+        models = [model for model in results.models(place) if model in RANKED]
+        columns = {
+            measure.name: [number(results.mean(place, model, measure)) for model in models]
+            for measure in _IN_SHORT
+        }
+        rows = [list(row) for row in zip(models, *columns.values(), strict=True)]
+        found.append((title_of(place), Table(headings=["model", *columns], rows=rows)))
     return found
 
 
-def differences_page(results: Results) -> str:
-    """Compare PNCA with each other model, draw by draw."""
-    lines = [_DIFFERENCES_TEXT.format(n=FIRST_SIZE)]
-    for data, sizes in results.sizes().items():
-        place = (data, sizes[0])
-        others = [model for model in results.models(place) if model != PNCA]
-        columns = {
-            measure.name: [marked(results.difference(place, model, measure), measure) for model in others]
-            for measure in _DIFFERENCES
+def images_page(results: Results, folder: Path, link: str) -> Body:
+    """Show the digits of MNIST, and the foreign inputs there."""
+    return _places_and_foreign(results, "images")
+
+
+def features_page(results: Results, folder: Path, link: str) -> Body:
+    """Show the features of chest X-rays."""
+    return _places_and_foreign(results, "features")
+
+
+def _places_and_foreign(results: Results, group: str) -> Body:
+    lines: Body = []
+    for place in results.of_group(group):
+        lines += one_place(results, place)
+        for test_set in FOREIGN:
+            lines += _foreign(results, [place], test_set, f"{title_of(place)}: {test_set}", level=3)
+    return lines
+
+
+def foreign_page(results: Results, folder: Path, link: str) -> Body:
+    """Show what is answered of a unit error, and of another site."""
+    lines: Body = [_FOREIGN_TEXT]
+    for part in _PARTS:
+        for size, words in _SIZES.items():
+            places = results.of_group(part, size=size)
+            lines += _foreign(results, places, "unit error", f"Unit error: {part}, {words}")
+    for place in results.of_group(*_PARTS, "small data sets", "features"):
+        lines += _foreign(results, [place], "other site", f"Other site: {title_of(place)}")
+    return lines
+
+
+def unseen_page(results: Results, folder: Path, link: str) -> Body:
+    """Show what is answered of inputs of a class that was left out."""
+    lines: Body = [_FOREIGN_TEXT]
+    places = results.of_group("unseen classes")
+    lines += _foreign(results, places, "unseen class", "All tables with three classes or more")
+    for place in results.of_group("small data sets", "unseen classes"):
+        name = title_of((place[0].removesuffix(UNSEEN), place[1]))
+        lines += _foreign(results, [place], "unseen class", name)
+    return lines
+
+
+def _foreign(results: Results, places: Sequence[Place], test_set: str, title: str, *, level: int = 2) -> Body:
+    """Show models by what they answer of a foreign test set, averaged over places that have it."""
+    sure, apart = wrong_above(test_set), told(test_set)
+    there = [place for place in places if np.isfinite(results.mean(place, PNCA, sure))]
+    complete = results.complete(there, [*RANKED, *SCORES])
+    if PNCA not in complete:
+        return []
+    by_model: dict[str, Mapping[Measure, float]] = {
+        model: {
+            m: float(results.means(there, [model], m).mean())
+            for m in (sure, apart, told(test_set, "confidence"))
         }
-        if any(set(cells) - {NOTHING} for cells in columns.values()):
-            table = columns_table("PNCA minus", others, columns)
-            lines += [f"### {data}: differences at n = {place[1]}", "", table, ""]
-    return "\n".join(lines)
-
-
-def losses_page(results: Results) -> str:
-    """Count wins, ties and losses, and list the losses."""
-    counts = {measure: Counter[str]() for measure in _LOSSES}
-    losses = []
-    for place in results.places:
-        others = [model for model in results.models(place) if model != PNCA]
-        for measure in _LOSSES:
-            for other in others:
-                found = results.difference(place, other, measure)
-                side = found.side(measure) if found else ""
-                counts[measure][side] += 1
-                if side == "loss":
-                    losses.append([place[0], str(place[1]), other, measure.name, str(found)])
+        for model in complete
+    }
+    order = sorted(complete, key=lambda m: (m in SCORES, by_model[m][sure], -by_model[m][apart]))
     rows = [
-        [measure.name, *(str(given[side]) for side in ("win", "tie", "loss"))]
-        for measure, given in counts.items()
+        [
+            bold(model),
+            share(by_model[model][sure]),
+            *(number(by_model[model][m]) for m in (apart, told(test_set, "confidence"))),
+        ]
+        for model in order
     ]
-    lines = [_LOSSES_TEXT, Table(headings=["measure", "wins", "ties", "losses"], rows=rows).markdown(), ""]
-    if not losses:
-        return "\n".join([*lines, "No loss.", ""])
-    headings = ["data", "n", "other", "measure", "PNCA minus the other"]
-    table = Table(headings=headings, rows=losses).markdown() + "\n"
-    is_long = len(losses) > _LONG_LIST
-    return "\n".join([*lines, folded(f"The {len(losses)} losses", table) if is_long else table])
+    of_all = f" Means over {counted(len(there), 'data set')}." if len(there) > 1 else ""
+    text = f"{FOREIGN[test_set][0].upper()}{FOREIGN[test_set][1:]}.{of_all}"
+    headings = ["model", "wrong above .9", "OoD AUROC", "by confidence"]
+    return [f"{'#' * level} {title}", "", text, "", Table(headings=headings, rows=rows).markdown(), ""]
+
+
+def time_page(results: Results, folder: Path, link: str) -> Body:
+    """Show what models cost."""
+    machines = dict.fromkeys(line["machine"].partition(";")[0] for line in results.kept)
+    lines: Body = [_TIME_TEXT.format(mark="", machines=listed(list(machines)))]
+    for group in GROUPS:
+        for size in dict.fromkeys(size for _, size in results.of_group(group)):
+            places = results.of_group(group, size=size)
+            models = results.complete(places, [*RANKED, *SCORES])
+            if not models:
+                continue
+            found = Group(results, places, models)
+            costs = {model: found.median_seconds(model) for model in models}
+            rows = []
+            for model in sorted(models, key=lambda m: costs[m]):
+                mark = " (GPU)" if any(on_gpu(results, place, model) for place in places) else ""
+                others = [found.median_seconds(model, m) for m in (OUT_OF_FOLD, PREDICT)]
+                rows.append([bold(model) + mark, *map(_or_nothing, (costs[model], *others))])
+            table = Table(headings=["model", "fit", "temperature", "predict"], rows=rows).markdown()
+            words = _SIZES.get(size, "" if size == "folds" else f"n = {size}")
+            lines += [f"## {', '.join(filter(None, [group.capitalize(), words]))}", "", table, ""]
+    return lines
+
+
+def _or_nothing(value: float) -> str:
+    return seconds(value) if np.isfinite(value) else NOTHING
+
+
+def per_size_tables(results: Results) -> Body:
+    """Every measure at every table and size, for the appendix."""
+    lines: Body = []
+    for place in results.of_group(*_PARTS, "unseen classes"):
+        lines += one_place(results, place)
+    return lines

@@ -1,148 +1,152 @@
-"""The cells of one or several runs, and what is asked of them."""
+"""The cells of a benchmark, and what is asked of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pnca.evaluation import bootstrap_interval
-from pnca_studies.experiments.contenders import CONTENDERS, TRIVIAL
-from pnca_studies.reports.benchmark.measures import FIT, SECONDS, Interval, Measure
-from pnca_studies.reports.frame import Row, make_frame, pd
+from pnca.evaluation import paired_interval
+from pnca_studies.experiments.benchmark.catalogue import DATA_SETS
+from pnca_studies.experiments.benchmark.cells import Cell, Line
+from pnca_studies.experiments.benchmark.models import MODELS, PNCA, RANKED
+from pnca_studies.reports.benchmark.measures import LEAST_DRAWS, SECONDS, Interval, Measure
+from pnca_studies.rivals import SCORES
 
-#: The model that the documents are about.
-PNCA = "PNCA"
-MNIST, IMAGES, COVID = "MNIST", "MNIST images", "COVID"
-#: Each data set: its inputs, and its out-of-distribution inputs.
-ABOUT = {
-    MNIST: ("digits as rows of 784 pixels", "notMNIST letters"),
-    IMAGES: ("digits as images, seen shifted, turned and resized at random", "notMNIST letters"),
-    COVID: ("features of chest X-rays, by patient", "bone X-rays"),
-    "digits": ("digits of 8 by 8 pixels", "of a class held out, another in each draw"),
-    "breast cancer": ("30 measurements of cells", ""),
-    "wine": ("13 chemical measurements", "of a class held out, another in each draw"),
-    "iris": ("4 measurements of flowers", "of a class held out, another in each draw"),
-}
-#: The number of training examples that is shown first everywhere.
-FIRST_SIZE = 100
-
-#: A data set and a number of training examples.
-Place = tuple[str, int]
-
-
-def is_gpu(devices: Iterable[str]) -> bool:
-    """Whether a GPU is among some devices, such as ``"cpu"`` and ``"cuda"``."""
-    return any(device.startswith("cuda") for device in devices)
+FloatArray = NDArray[np.float64]
+#: A data set and a size.
+Place = tuple[str, str]
 
 
 class Results:
-    """Rows of one or several runs by data set, training examples, model and test set.
+    """Cells by data set, size, draw and model, beside the cells that were planned.
 
-    A fit has a row a test set and one with its seconds and its device; ``models`` says who may have taken
-    part, in the order in which they are shown.
+    A model is complete at a place if it has every draw that is planned there.
     """
 
-    def __init__(self, rows: Iterable[Row], models: Sequence[str] = CONTENDERS) -> None:
-        frame = make_frame(sorted(rows, key=lambda row: row["draw"]))
-        keys = ["data", "n_train", "model", "test_set"]
-        groups = frame.groupby(keys).indices if len(frame) else {}
+    def __init__(self, lines: Iterable[Line], plan: Sequence[Cell], models: Sequence[str] = MODELS) -> None:
+        wanted = {cell.key(): cell for cell in plan}
+        self.lines = list({line["key"]: line for line in lines}.values())
+        kept = [line for line in self.lines if line["key"] in wanted]
+        self.kept, self.n_planned = kept, len(wanted)
+        there = {line["key"] for line in kept}
+        self.missing = [cell for key, cell in wanted.items() if key not in there]
         self._order = tuple(models)
-        self._columns = frame.set_index("draw") if len(frame) else frame
-        self._positions = {((data, int(n)), model, name): at for (data, n, model, name), at in groups.items()}
-        places = {place for place, _, _ in self._positions}
-        names = [*ABOUT, *sorted({data for data, _ in places} - ABOUT.keys())]
-        self.places = sorted(places, key=lambda place: (names.index(place[0]), place[1]))
+        self._planned = {(cell.data, cell.size, cell.model): 0 for cell in plan}
+        for cell in plan:
+            self._planned[cell.data, cell.size, cell.model] += 1
+        self._cells: dict[tuple[Place, str], list[Line]] = {}
+        for line in sorted(kept, key=lambda line: line["draw"]):
+            self._cells.setdefault(((line["data"], line["size"]), line["model"]), []).append(line)
+        self._means: dict[tuple[Place, str, Measure], float] = {}
 
-    def sizes(self) -> dict[str, list[int]]:
-        """Numbers of training examples by data set; the one that is shown first comes first."""
-        found: dict[str, list[int]] = {}
-        for data, n_train in self.places:
-            found.setdefault(data, []).append(n_train)
-        return {data: sorted(sizes, key=lambda n: (n != FIRST_SIZE, n)) for data, sizes in found.items()}
+    @cached_property
+    def places(self) -> list[Place]:
+        """Where there is any cell, in the order of the catalogue."""
+        there = {place for place, _ in self._cells}
+        return [place for place in _all_places() if place in there]
+
+    def of_group(self, *groups: str, size: str | None = None) -> list[Place]:
+        """Planned places of some groups of data sets."""
+        planned = {(data, planned) for data, planned, _ in self._planned}
+        return [
+            place
+            for place in _all_places()
+            if place in planned and DATA_SETS[place[0]].group in groups and size in (None, place[1])
+        ]
+
+    def planned(self, places: Sequence[Place], among: Sequence[str] = RANKED) -> list[str]:
+        """Models of which a cell is planned in any of some places."""
+        return [model for model in among if any((*place, model) in self._planned for place in places)]
 
     def models(self, *places: Place) -> list[str]:
-        """Who took part in all of some places."""
-        there = [{model for place, model, _ in self._positions if place == wanted} for wanted in places]
-        return [model for model in self._order if all(model in models for models in there)]
+        """Who has a cell in all of some places."""
+        return [model for model in self._order if all((place, model) in self._cells for place in places)]
 
-    def baselines(self, place: Place) -> list[str]:
-        """Who else classifies there."""
-        return [model for model in self.models(place) if model != PNCA and model not in TRIVIAL]
+    def complete(self, places: Sequence[Place], among: Sequence[str] = RANKED) -> list[str]:
+        """Models that have every planned draw in all of some places."""
+        return [
+            model
+            for model in among
+            if places
+            and all(
+                0 < self._planned.get((*place, model), 0) <= len(self._cells.get((place, model), []))
+                for place in places
+            )
+        ]
 
-    def draws(self, place: Place) -> set[int]:
-        """The draws that any model has."""
-        return {draw for model in self.models(place) for draw in self.values(place, model, FIT).index}
-
-    def devices(self, place: Place, model: str) -> list[str]:
-        """Where each fit of a model was trained."""
-        return list(self.column(place, model, SECONDS, "device"))
-
-    def column(self, place: Place, model: str, test_set: str, name: str) -> pd.Series:
+    def column(self, place: Place, model: str, test_set: str, name: str) -> dict[int, Any]:
         """What a model has in a column on a test set, by draw; empty if there is nothing."""
-        at = self._positions.get((place, model, test_set), [])
-        if not len(at) or name not in self._columns:
-            return pd.Series(dtype=float)
-        return self._columns[name].iloc[at].dropna()
+        found = {line["draw"]: _entry(line, test_set, name) for line in self._cells.get((place, model), [])}
+        return {draw: value for draw, value in found.items() if value is not None}
 
-    def values(self, place: Place, model: str, measure: Measure) -> pd.Series:
-        """A measure by draw, where it exists; as a classifier a trivial score does not."""
+    def values(self, place: Place, model: str, measure: Measure) -> dict[int, float]:
+        """A measure by draw, where it exists; as a classifier a score does not."""
         column = measure.column
         if "{own}" in column:
-            column = column.format(own=self._own_score(place, model))
-        if model in TRIVIAL and measure.test_set != SECONDS and not column.endswith("_evidence"):
-            return pd.Series(dtype=float)
-        return self.column(place, model, measure.test_set, column).astype(float)
+            column = column.format(own=self._own_score(place, model, measure.test_set))
+        is_told = column.endswith("_evidence") or measure.test_set == SECONDS
+        if model in SCORES and not is_told:
+            return {}
+        return self.column(place, model, measure.test_set, column)
 
     def mean(self, place: Place, model: str | None, measure: Measure) -> float:
         """Mean of a measure over draws; NaN where there is none."""
-        return float("nan") if model is None else float(self.values(place, model, measure).mean())
+        if model is None:
+            return float("nan")
+        if (place, model, measure) not in self._means:
+            values = list(self.values(place, model, measure).values())
+            self._means[place, model, measure] = float(np.mean(values)) if values else float("nan")
+        return self._means[place, model, measure]
+
+    def means(self, places: Sequence[Place], models: Sequence[str], measure: Measure) -> FloatArray:
+        """Means over the draws: (places, models)."""
+        return np.array([[self.mean(place, model, measure) for model in models] for place in places])
 
     def best(self, place: Place, measure: Measure, among: Sequence[str] | None = None) -> str | None:
-        """The model with the best mean, of the baselines or of those given; None if none has the measure."""
-        models = self.baselines(place) if among is None else among
+        """The model with the best mean of those that are complete, or of those given; None if none has it."""
+        models = [m for m in self.complete([place]) if m != PNCA] if among is None else among
         means = {model: self.mean(place, model, measure) for model in models}
         known = {model: mean for model, mean in means.items() if np.isfinite(mean)}
         return (max if measure.more else min)(known, key=lambda model: known[model], default=None)
 
     def difference(self, place: Place, other: str, measure: Measure, *, of: str = PNCA) -> Interval | None:
-        """PNCA, or another, less a model over the draws that both have; None if they share none."""
-        common = (self.values(place, of, measure) - self.values(place, other, measure)).dropna()
-        return Interval(*bootstrap_interval(common)) if len(common) else None
+        """PNCA, or another, less a model over the draws that both have; None if they share none.
 
-    def mean_ranks(
-        self, places: Sequence[Place], models: Sequence[str], measure: Measure
-    ) -> dict[str, float]:
-        """Mean rank of each model, from 1 for the best: over n within a data set, then over data sets.
-
-        Models are ranked by their means over the draws that all of them have; equal ones share a rank.
+        The interval is Student's; of fewer than five draws there is none.
         """
-        by_data: dict[str, list[pd.Series]] = {}
+        one, two = self.values(place, of, measure), self.values(place, other, measure)
+        common = np.array([one[draw] - two[draw] for draw in one if draw in two])
+        if not len(common):
+            return None
+        if len(common) < LEAST_DRAWS:
+            return Interval(float(common.mean()), float("nan"), float("nan"))
+        return Interval(*paired_interval(common, np.zeros(len(common))))
+
+    def risks(self, places: Sequence[Place], model: str, test_set: str) -> FloatArray:
+        """Risks by coverage, averaged over draws and then over places; empty if a place has none."""
+        found = []
         for place in places:
-            values = {model: self.values(place, model, measure) for model in models}
-            common = pd.DataFrame(values).dropna()
-            if len(common):
-                # The last digits of a mean depend on the order of its terms; they break no tie.
-                ranks = common.mean().round(12).rank(ascending=not measure.more)
-                by_data.setdefault(place[0], []).append(ranks)
-        if not by_data or len(models) < 2:
-            return {}
-        ranks = pd.DataFrame([pd.DataFrame(given).mean() for given in by_data.values()]).mean()
-        return {str(model): float(rank) for model, rank in ranks.items()}
+            given = self.column(place, model, test_set, "risks")
+            if not len(given):
+                return np.empty(0)
+            found.append(np.mean(list(given.values()), axis=0))
+        return np.mean(found, axis=0) if found else np.empty(0)
 
-    def ranked(self, *, first_size_only: bool = False) -> tuple[list[Place], list[str]]:
-        """Where PNCA took part and all could, and the classifiers that took part in all of it.
+    def _own_score(self, place: Place, model: str, test_set: str) -> str:
+        """Evidence, of a model that has it; chosen by what it tells, a score would be chosen too late."""
+        return "evidence" if len(self.column(place, model, test_set, "auroc_evidence")) else "confidence"
 
-        Everywhere, or at the size of each data set that is shown first.
-        """
-        first = {(data, sizes[0]) for data, sizes in self.sizes().items()}
-        wanted = [p for p in self.places if p in first] if first_size_only else self.places
-        places = [p for p in wanted if p[0] != IMAGES and PNCA in self.models(p)]
-        return places, [m for m in self.models(*places) if m not in TRIVIAL] if places else []
 
-    def _own_score(self, place: Place, model: str) -> str:
-        if model in TRIVIAL:
-            return "evidence"
-        confidence, evidence = (
-            self.column(place, model, "ood", f"ood_auroc_{score}").mean()
-            for score in ("confidence", "evidence")
-        )
-        return "evidence" if evidence > confidence else "confidence"  # NaN is not above anything
+def _all_places() -> Iterator[Place]:
+    for data_set in DATA_SETS.values():
+        for size in data_set.sizes:
+            yield data_set.name, size
+
+
+def _entry(line: Line, test_set: str, name: str) -> Any:  # noqa: ANN401
+    """What a cell has in a column; seconds go by the name of their phase, on whatever device."""
+    if test_set != SECONDS:
+        return line["measures"].get(test_set, {}).get(name)
+    return line[name] if name == "device" else line["seconds"].get(name, line["seconds"].get(f"GPU {name}"))

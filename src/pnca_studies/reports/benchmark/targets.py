@@ -7,49 +7,37 @@ from functools import partial
 
 import numpy as np
 
-from pnca_studies.experiments.contenders import PAPER, TRIVIAL
+from pnca_studies.experiments.benchmark.models import CONSTANT, PAPER, PNCA
+from pnca_studies.reports.benchmark.groups import Group, losses
 from pnca_studies.reports.benchmark.measures import (
-    ABOVE,
     ACCURACY,
     AUROC,
-    BY_CONFIDENCE,
-    BY_EVIDENCE,
-    BY_OWN,
     ECE,
     NLL,
     ROTATED_AUGRC,
     Measure,
+    told,
+    wrong_above,
 )
-from pnca_studies.reports.benchmark.results import ABOUT, COVID, IMAGES, MNIST, PNCA, Place, Results
-from pnca_studies.reports.benchmark.writing import listed
+from pnca_studies.reports.benchmark.results import Place, Results
 from pnca_studies.reports.tables import NOTHING, Table, number, per_cent
+from pnca_studies.rivals import SCORES
 
 MET, NOT_MET, NOT_RUN = "met", "not met", "not run"
 
 _PAPERS_PNCA = "PNCA (paper)"
-#: Data sets of the mean ranks: those that every contender takes part in.
-_RANKED = tuple(name for name in ABOUT if name != IMAGES)
-#: Training examples of the targets on MNIST.
-_TARGET_SIZES = (100, 200, 400)
+_MNIST, _IMAGES, _COVID = "MNIST", "MNIST images", "COVID"
+_PARTS, _SIZES = ("final tables", "tuning tables"), ("100", "half")
 
 _TARGETS_TEXT = """\
 ## Targets
 
-What PNCA is meant to reach. {counts}
+What PNCA is meant to reach. Of {n}: {counts}.
 
-*Best other* is the classifier with the best mean on that data set, or the model that the target names. Where
-a target is to be at least as good, the interval of the difference must reach zero or lie beyond it: it is met
-if the data do not show PNCA to be worse, which is no test of equivalence. Means are over all draws of a
-model, differences over common ones. A target that lacks fits, or two draws for an interval, is not run and
-left out below; the targets in rank need every data set.
-"""
-
-
-_NOTHING_RUN = """\
-## Targets
-
-None of the targets can be tested with these fits: they are of MNIST with {sizes} images, of COVID, and
-of ranks over all data sets.
+*Best other* is the complete classifier with the best mean there, or the model that the target names. Where
+a target is to be at least as good, the interval of the difference must reach zero or lie beyond it: it is
+met if the data do not show PNCA to be worse, which is no test of equivalence. A target that lacks cells, or
+five draws for an interval, is not run and left out below.
 """
 
 
@@ -130,7 +118,7 @@ def _within(
 
 
 def _above_the_papers(results: Results, place: Place) -> Finding:
-    value, flat = results.mean(place, PNCA, ACCURACY), (MNIST, place[1])
+    value, flat = results.mean(place, PNCA, ACCURACY), (_MNIST, place[1])
     return Finding(
         met=_reaches(value, results.mean(flat, _PAPERS_PNCA, ACCURACY) + _GAIN, more=True),
         value=number(value, 4),
@@ -139,7 +127,7 @@ def _above_the_papers(results: Results, place: Place) -> Finding:
 
 
 def _far_below_the_papers(results: Results, place: Place) -> Finding:
-    value, flat = results.mean(place, PNCA, NLL), (MNIST, place[1])
+    value, flat = results.mean(place, PNCA, NLL), (_MNIST, place[1])
     best = _best_if_all_there(results, flat, NLL, PAPER)
     return Finding(
         met=_reaches(value, _SHARE * results.mean(flat, best, NLL), more=False),
@@ -148,14 +136,15 @@ def _far_below_the_papers(results: Results, place: Place) -> Finding:
     )
 
 
-def _above_the_trivial(results: Results, place: Place) -> Finding:
-    values = [results.mean(place, PNCA, measure) for measure in (BY_EVIDENCE, BY_CONFIDENCE)]
-    trivial = _best_if_all_there(results, place, BY_EVIDENCE, TRIVIAL)
-    best = results.mean(place, trivial, BY_EVIDENCE)
+def _above_the_scores(results: Results, place: Place, test_set: str) -> Finding:
+    by = [told(test_set, score) for score in ("evidence", "confidence")]
+    values = [results.mean(place, PNCA, measure) for measure in by]
+    score = _best_if_all_there(results, place, by[0], list(SCORES))
+    best = results.mean(place, score, by[0])
     return Finding(
         met=_reaches(float(np.min(values)), best, more=True, strictly=True),
         value=" / ".join(number(value, 4) for value in values),
-        other=_who(results, place, BY_EVIDENCE, trivial),
+        other=_who(results, place, by[0], score),
     )
 
 
@@ -164,64 +153,91 @@ def _best_if_all_there(results: Results, place: Place, measure: Measure, models:
     return results.best(place, measure, models) if set(models) <= set(results.models(place)) else None
 
 
-def _first_in_rank(results: Results, measure: Measure, *, first_size_only: bool) -> Finding:
-    """The lowest mean rank over all data sets that have the measure; with fewer data sets it is not run."""
-    places, models = results.ranked(first_size_only=first_size_only)
-    ranks = results.mean_ranks(places, models, measure)
-    if not {data for data, _ in places}.issuperset(_RANKED) or PNCA not in ranks:
+def _first_in_rank(group: Group) -> Finding:
+    """The lowest mean rank in NLL over data sets."""
+    ranks = group.ranks(NLL) if group.is_known else {}
+    if not ranks:
         return Finding()
-    others = {model: rank for model, rank in ranks.items() if model != PNCA}
-    best = min(others, key=lambda model: others[model])
+    best = min(group.rivals, key=lambda model: ranks[model])
     return Finding(
-        met=_reaches(ranks[PNCA], others[best], more=False),
+        met=_reaches(ranks[PNCA], ranks[best], more=False),
         value=number(ranks[PNCA], 2),
-        other=f"{number(others[best], 2)} ({best})",
+        other=f"{number(ranks[best], 2)} ({best})",
+    )
+
+
+def _no_loss(group: Group) -> Finding:
+    """No rival is better in NLL, accuracy or AUROC by more than luck."""
+    if not group.is_known:
+        return Finding()
+    found = [f"{rival} ({measure.name})" for measure, rivals in losses(group).items() for rival in rivals]
+    return Finding(met=not found, other="; ".join(found) or NOTHING)
+
+
+def _never_worse_than_shares(group: Group) -> Finding:
+    """Its NLL is at most that of the constant answer on every data set."""
+    if not group.is_known or CONSTANT not in group.models:
+        return Finding()
+    ratios = group.results.means(group.places, [PNCA], NLL) / group.results.means(
+        group.places, [CONSTANT], NLL
+    )
+    worst = int(ratios.argmax())
+    value = float(ratios.max())
+    return Finding(
+        met=_reaches(value, 1.0, more=False), value=number(value, 3), other=f"on {group.places[worst][0]}"
     )
 
 
 #: PNCA shall be this much more accurate than the paper's, and its NLL this share of the best of the paper's.
 _GAIN, _SHARE = 0.05, 0.85
 
+_ON_TABLES: Mapping[str, Callable[[Group], Finding]] = {
+    "Best mean rank in NLL": _first_in_rank,
+    "No rival better by more than luck in NLL, accuracy or AUROC": _no_loss,
+    "NLL at most the class shares' on every table (the largest ratio)": _never_worse_than_shares,
+}
 _ON_MNIST: Mapping[str, Callable[[Results, Place], Finding]] = {
     "Accuracy at least as good as the best other's": partial(_at_least_as_good, measure=ACCURACY),
     f"Accuracy {number(_GAIN, 2)} above PNCA (paper) on MNIST": _above_the_papers,
     f"NLL at most {number(_SHARE, 2)} of the paper's best model on MNIST": _far_below_the_papers,
     "ECE at most .025": partial(_within, measure=ECE, limit=0.025),
-    "Letters above confidence .9: at most 0.2 %": partial(_within, measure=ABOVE, limit=0.002, write=_share),
-    "OoD AUROC by evidence at least .995": partial(_within, measure=BY_EVIDENCE, limit=0.995),
-    "OoD AUROC by confidence at least .99": partial(_within, measure=BY_CONFIDENCE, limit=0.99),
-    "Both (evidence / confidence) above the trivial scores": _above_the_trivial,
+    "Letters above confidence .9: at most 0.2 %": partial(
+        _within, measure=wrong_above("letters"), limit=0.002, write=_share
+    ),
+    "OoD AUROC by evidence at least .995": partial(_within, measure=told("letters", "evidence"), limit=0.995),
+    "OoD AUROC by confidence at least .99": partial(
+        _within, measure=told("letters", "confidence"), limit=0.99
+    ),
+    "Both (evidence / confidence) above the scores without a classifier": partial(
+        _above_the_scores, test_set="letters"
+    ),
     "Rotated digits: lowest AUGRC of all": partial(_within, measure=ROTATED_AUGRC),
 }
 _ON_COVID: Mapping[str, Callable[[Results, Place], Finding]] = {
     "AUROC at least as good as the best other's": partial(_at_least_as_good, measure=AUROC),
     "NLL at least as good as the best other's": partial(_at_least_as_good, measure=NLL),
-    "Bones above confidence .9: at most 1 %": partial(_within, measure=ABOVE, limit=0.01, write=_share),
-    "OoD AUROC by evidence at least .99": partial(_within, measure=BY_EVIDENCE, limit=0.99),
+    "Bones above confidence .9: at most 1 %": partial(
+        _within, measure=wrong_above("bones"), limit=0.01, write=_share
+    ),
+    "OoD AUROC by evidence at least .99": partial(_within, measure=told("bones", "evidence"), limit=0.99),
 }
-_OVERALL = {"Best mean rank in NLL": NLL, "Best mean rank in OoD AUROC by own score": BY_OWN}
 
 
 def findings(results: Results) -> dict[str, list[tuple[str, str, Finding]]]:
-    """Test every target: by data set its text, its n, and what came of it."""
-    sizes = results.sizes().get(COVID)
-    covid = (COVID, sizes[0] if sizes else 0)
+    """Test every target: by data its text, its size, and what came of it."""
     found = {
-        data: [
-            (text, str(n), test(results, (data, n)))
-            for text, test in _ON_MNIST.items()
-            for n in _TARGET_SIZES
+        part: [
+            (text, size, test(Group.of(results, results.of_group(part, size=size))))
+            for text, test in _ON_TABLES.items()
+            for size in _SIZES
         ]
-        for data in (MNIST, IMAGES)
+        for part in _PARTS
     }
-    found[COVID] = [
-        (text, str(sizes[0]) if sizes else NOTHING, test(results, covid)) for text, test in _ON_COVID.items()
-    ]
-    found["Over data sets"] = [
-        (f"{text}{where}", NOTHING, _first_in_rank(results, measure, first_size_only=alone))
-        for where, alone in (("", False), (", at the size shown first", True))
-        for text, measure in _OVERALL.items()
-    ]
+    for data, targets in {_MNIST: _ON_MNIST, _IMAGES: _ON_MNIST, _COVID: _ON_COVID}.items():
+        places = [place for place in results.of_group("images", "features") if place[0] == data]
+        found[data] = [
+            (text, place[1], test(results, place)) for text, test in targets.items() for place in places
+        ]
     return found
 
 
@@ -230,9 +246,9 @@ def targets_page(results: Results) -> str:
     found = findings(results)
     counts = Counter(finding.verdict for given in found.values() for _, _, finding in given)
     if counts[NOT_RUN] == counts.total():
-        return _NOTHING_RUN.format(sizes=listed(list(map(str, _TARGET_SIZES))))
+        return "## Targets\n\nNone of the targets can be tested with these cells.\n"
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (MET, NOT_MET, NOT_RUN))
-    lines = [_TARGETS_TEXT.format(counts=f"Of {counts.total()}: {total}.")]
+    lines = [_TARGETS_TEXT.format(n=counts.total(), counts=total)]
     for data, given in found.items():
         if was_run := [target for target in given if target[2].verdict != NOT_RUN]:
             lines += [f"### {data}: targets", "", _targets_table(was_run), ""]
@@ -247,5 +263,5 @@ def _targets_table(given: Sequence[tuple[str, str, Finding]]) -> str:
             [text if text != earlier else "", n, finding.value, finding.other, finding.difference, verdict]
         )
         earlier = text
-    headings = ["target", "n", "PNCA", "best other", "difference (95 % interval)", "verdict"]
+    headings = ["target", "size", "PNCA", "best other", "difference (95 % interval)", "verdict"]
     return Table(headings=headings, rows=rows).markdown()
