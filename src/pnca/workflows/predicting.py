@@ -73,7 +73,7 @@ class Seen:
         """Say which columns have such values, and in how many rows."""
         return [
             f"{name!r} has values that were never seen in training, such as {found.most_common(1)[0][0]!r} "
-            f"({n} row{'s' * (n > 1)}): each takes half of the say of an answer"
+            f"({n} row{'s' * (n > 1)}): each moves the answer half of the way to the class shares"
             for name, found in self.counts.items()
             if (n := sum(found.values()))
         ]
