@@ -79,4 +79,4 @@ def test_suggest__of_a_drawn_part_counts_the_pool():
     np.testing.assert_allclose(found.score, 1.0)
     assert found.expected_mistakes == pytest.approx(3)
     assert "3 of it were drawn" in found.summary()
-    assert set(found.reason) == {"ambiguous"}
+    assert set(found.reason) == {"unsure"}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pnca.calibration.conformal import ROUNDING, FloatArray, IntArray
 from pnca.exceptions import MissingExtraError
 
-UNFAMILIAR, AMBIGUOUS, TYPICAL = "unfamiliar", "ambiguous", "typical"
+UNFAMILIAR, UNSURE, TYPICAL = "unfamiliar", "unsure", "typical"
 #: Inputs of a pool that are compared pair by pair; of more, so many are drawn.
 MOST_COMPARED = 4000
 _MOST_SHOWN = 10
@@ -36,8 +36,8 @@ class Suggestions:
         Expected mistakes in the pool that the input stands for, beside those that earlier ones stand for.
     reason : ndarray of str, shape (k,)
         ``"unfamiliar"``: its familiarity is below the default of :meth:`pnca.PNCAClassifier.decide`;
-        ``"ambiguous"``: the model is less sure of it than of the pool on average; ``"typical"``: it stands
-        for others of which the model is less sure.
+        ``"unsure"``: the model is less sure of it than of the pool on average, though ``decide`` may answer
+        it; ``"typical"``: it stands for others of which the model is less sure.
     confidence : ndarray of shape (k,)
         The largest class probability.
     familiarity : ndarray of shape (k,)
@@ -75,7 +75,7 @@ class Suggestions:
 
     def summary(self) -> str:
         """Say in a sentence what was chosen and what it stands for."""
-        counts = {name: int((self.reason == name).sum()) for name in (UNFAMILIAR, AMBIGUOUS, TYPICAL)}
+        counts = {name: int((self.reason == name).sum()) for name in (UNFAMILIAR, UNSURE, TYPICAL)}
         text = f"{len(self)} of {self.n} inputs, which stand for {self.score.sum():.2g} of about "
         text += f"{self.expected_mistakes:.2g} mistakes: "
         text += ", ".join(f"{count} {name}" for name, count in counts.items() if count)
@@ -199,7 +199,7 @@ def suggest(
     confidence, scale = proba.max(axis=1), n / len(rows)
     mistakes = 1 - confidence
     chosen, gains = representatives(similarity, mistakes, k)
-    reason = np.where(mistakes[chosen] >= mistakes.mean() - ROUNDING, AMBIGUOUS, TYPICAL)
+    reason = np.where(mistakes[chosen] >= mistakes.mean() - ROUNDING, UNSURE, TYPICAL)
     reason = np.where(familiarity[chosen] < min_familiarity - ROUNDING, UNFAMILIAR, reason)
     return Suggestions(
         rows=rows[chosen],

@@ -179,8 +179,8 @@ def default_sizes(least: int, most: int, count: int = 5) -> list[int]:
 
 
 def mean_curve(scores: FloatArray, paths: IntArray, units: IntArray, seed: int) -> Curve:
-    """Mean scores at each size, with their intervals."""
-    curves = resampled_curves(scores, paths, units, seed)
+    """Mean scores at each size, with their intervals, which no mean of such scores can leave."""
+    curves = resampled_curves(scores, paths, units, seed).clip(scores.min(), scores.max())
     low, high = np.quantile(curves, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return Curve(path_mean(scores, paths), low, high)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pnca.calibration.arguments import check_max_error, check_min_familiarity, check_share
-from pnca.calibration.decisions import Decisions, decide, held_out_sets
+from pnca.calibration.decisions import UNFAMILIAR, Decisions, decide, held_out_sets
 from pnca.calibration.drift import Drift, batch_drift
 from pnca.estimators.checks import check_inputs
 from pnca.estimators.decisions import held_out_of
@@ -196,12 +196,13 @@ class Answers:
         shown = [str(label) for label in classes.tolist()]
         quoted = np.array([json.dumps(text) if ";" in text else text for text in shown], dtype=object)
         sets, proba = self.sets(scores), scores.proba
+        sets[decisions.reason == UNFAMILIAR] = False  # what holds for familiar inputs says nothing of them
         return {
             "label": pandas.Series(decisions.label, dtype=_type_of_labels(classes)),
             "reason": pandas.Series(decisions.reason, dtype="str"),
             "confidence": decisions.confidence,
             "familiarity": decisions.familiarity,
-            "set": pandas.Series([_BETWEEN.join(quoted[row]) for row in sets], dtype="str"),
+            "set": pandas.Series([_BETWEEN.join(quoted[row]) or None for row in sets], dtype="str"),
             **{f"probability_{text}": proba[:, c] for c, text in enumerate(shown)},
         }
 
