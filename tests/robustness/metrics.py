@@ -171,6 +171,37 @@ def _calibration_error(rng):
     return [labels, p, n_bins], lambda found, case, y, p, k: check(found, case, y, p)
 
 
+def _confidence_bins(rng):
+    (labels, p, n_bins), _ = _calibration_error(rng)
+
+    def check(found, case, y, p, k):
+        low, high = found.edges[found.bins], found.edges[found.bins + 1]
+        assert ((found.confidence > low) & (found.confidence <= high)).all(), case
+        np.testing.assert_array_equal(found.correct, p.argmax(axis=1) == y, err_msg=case)
+
+    return [labels, p, n_bins], check
+
+
+def _auroc_of_classes(rng):
+    (labels, p), _ = _of_labels(0, 1)(rng)
+
+    def check(found, case, y, p):
+        assert np.isnan(found) == (len(set(y.tolist())) == 1), f"{case}: {found}"
+        assert np.isnan(found) or -1e-12 <= found <= 1 + 1e-12, f"{case}: {found}"
+
+    return [labels, p], check
+
+
+def _auroc_contributions(rng):
+    (labels, p), _ = _of_labels(0, 1)(rng)
+
+    def check(found, case, y, p):
+        assert found.shape == y.shape, case
+        np.testing.assert_allclose(found.mean(), evaluation.auroc(y, p), err_msg=case)
+
+    return [labels, p], check
+
+
 def _curve(rng):
     (labels, p), _ = _of_labels(0, 1)(rng)
 
@@ -241,6 +272,16 @@ def _selective(*numbers):
     return call
 
 
+def _risk_coverage(rng):
+    n = _n(rng)
+
+    def check(found, case, correct, confidence):
+        np.testing.assert_allclose(found[0], np.arange(1, n + 1) / n, err_msg=case)
+        np.testing.assert_allclose(found[1][-1], 1 - correct.mean(), atol=1e-9, err_msg=case)
+
+    return [_correct(rng, n), _scores(rng, n)], check
+
+
 def _paired(rng):
     n = _n(rng)
     return [_series(rng, n), _series(rng, n), _number(rng, 0, [0.5, 0.95])], _check_interval
@@ -254,6 +295,11 @@ def _bootstrap(rng):
 def _share_interval(rng):
     groups = pick(rng, [Odd(None, "no groups"), Odd(np.arange(9), "groups of another length", EITHER)])
     return [_correct(rng, _n(rng)), groups, _number(rng, 0, [0.5, 0.95])], _check_interval
+
+
+def _mean_interval(rng):
+    (_, groups, level), check = _share_interval(rng)
+    return [_series(rng, _n(rng)), groups, level], check
 
 
 def _check_interval(found, case, *arguments):
@@ -304,6 +350,9 @@ _CALLS = {
         0, 2.01, lambda y, p: ((p - np.eye(p.shape[1])[y]) ** 2).sum(axis=1).mean()
     ),
     "expected_calibration_error": _calibration_error,
+    "confidence_bins": _confidence_bins,
+    "auroc": _auroc_of_classes,
+    "auroc_contributions": _auroc_contributions,
     "summarise": lambda rng: (
         _of_labels(0, 1)(rng)[0],
         lambda found, case, y, p: np.testing.assert_array_less(-1e-12, list(found.values()), err_msg=case),
@@ -316,11 +365,13 @@ _CALLS = {
     "ood_fpr95": _ranked(0, 1),
     "aurc": _selective(),
     "augrc": _selective(),
+    "risk_coverage": _risk_coverage,
     "risk_at_coverage": _selective((0, [0.5, 1, np.float32(0.3)])),
     "coverage_at_risk": _selective((-0.1, [0, 0.05, 1])),
     "paired_interval": _paired,
     "bootstrap_interval": _bootstrap,
     "share_interval": _share_interval,
+    "mean_interval": _mean_interval,
     "fit_temperature": _fit_temperature,
     "apply_temperature": _apply_temperature,
 }  # fmt: skip

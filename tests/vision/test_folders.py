@@ -40,7 +40,7 @@ def test_classes_of__needs_a_folder_for_each_class(folder):
 
 
 def test_image_files__absent_or_none(tmp_path):
-    with pytest.raises(MissingDataError, match="no folder"):
+    with pytest.raises(MissingDataError, match="no image or folder"):
         image_files(tmp_path / "absent")
     with pytest.raises(InvalidInputError, match=r"holds no images: they end with \.png"):
         image_files(tmp_path)

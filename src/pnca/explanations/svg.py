@@ -16,7 +16,7 @@ _ROOT = ' stroke-linejoin="round" stroke-linecap="butt"'
 def without_styles(svg: str) -> str:
     """Write the inline styles of a figure as attributes, which pages may have that forbid styles.
 
-    >>> without_styles('<svg><text style="font: 9px Arial; fill: red">a</text></svg>')[54:]
+    >>> without_styles('<svg><text style="font: 9px Arial; fill: red">a</text></svg>')[51:]
     '<text font-size="9px" font-family="Arial" fill="red">a</text></svg>'
     """
     svg = _TAG.sub(lambda tag: _STYLE.sub(lambda found: _attributes(found[1]), tag[0]), _SHEET.sub("", svg))
