@@ -4,7 +4,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -96,7 +96,7 @@ def open_to_read(path: str | Path, kind: str = "file") -> BinaryIO:
     raise InvalidInputError(f"The {kind} {path} cannot be opened ({reason}).")
 
 
-def check_target(path: str | Path, *, overwrite: bool = False) -> Path:
+def check_target(path: str | Path, *, overwrite: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
     """Refuse a name under which no file can be written, or where one is that shall not be replaced.
 
     Parameters
@@ -105,6 +105,8 @@ def check_target(path: str | Path, *, overwrite: bool = False) -> Path:
         The file that is to be written; its folder must exist.
     overwrite : bool
         Whether a file that is there may be replaced.
+    inputs : iterable of str or Path
+        Files that are read: none of them is replaced in any case.
 
     Returns
     -------
@@ -129,9 +131,18 @@ def check_target(path: str | Path, *, overwrite: bool = False) -> Path:
         raise InvalidInputError(
             f"{target} exists: name another file, or pass overwrite=True (--force) to replace it."
         )
+    if is_there and any(_is_same(target, Path(name)) for name in inputs):
+        raise InvalidInputError(f"{target} is what is read here: name another file for the result.")
     if not os.access(target.parent, os.W_OK):
         raise InvalidInputError(f"{target} cannot be written (the folder is read-only): name another folder.")
     return target
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there
+        return False
 
 
 @contextmanager

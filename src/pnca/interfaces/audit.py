@@ -76,7 +76,7 @@ def audit(
 
     with stoppable(), warnings_said():
         if out is not None:
-            check_target(out, overwrite=force)
+            check_target(out, overwrite=force, inputs=[data])
         fitted: Any
         if data.suffix.lower() in SUFFIXES:
             table = open_users_table(data, sheet, encoding, separator)

@@ -68,7 +68,7 @@ def compare(
 
     with stoppable(), warnings_said():
         if report is not None:
-            check_target(report, overwrite=force)
+            check_target(report, overwrite=force, inputs=[data])
             check_extra()
         if data.is_dir():
             raise InvalidInputError(f"{data} is a folder: models are compared on a table, name one.")

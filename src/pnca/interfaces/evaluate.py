@@ -103,7 +103,7 @@ def evaluate(
 
     with stoppable(), warnings_said():
         if report is not None:
-            check_target(report, overwrite=force)
+            check_target(report, overwrite=force, inputs=[model, *filter(None, (data, ood))])
             check_extra()
         elif learning_curve:
             raise InvalidInputError("--learning-curve is for the report: name one with --report.")

@@ -71,7 +71,7 @@ def explain(
 
     with stoppable(), warnings_said():
         if out is not None:
-            check_target(out, overwrite=force)
+            check_target(out, overwrite=force, inputs=[model, data])
         table = open_users_data(data, sheet, encoding, separator)
 
         import pnca

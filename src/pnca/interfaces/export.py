@@ -31,7 +31,7 @@ def export(
     from pnca.interfaces.stopping import stoppable
 
     with stoppable(), warnings_said():
-        check_target(onnx, overwrite=force)
+        check_target(onnx, overwrite=force, inputs=[model])
         with progress("exporting", ""):
             from pnca.workflows.exporting import export_model
 

@@ -109,7 +109,7 @@ def fit(
     from pnca.tables import Roles
 
     with stoppable(), warnings_said():
-        check_target(out, overwrite=force)
+        check_target(out, overwrite=force, inputs=[data])
         table = None if data.is_dir() else open_users_table(data, sheet, encoding, separator)
         _check_target(data, table, target, path_column)
         others = {"ignore": tuple(ignore or ()), "codes": tuple(codes or ())}

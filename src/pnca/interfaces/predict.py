@@ -102,7 +102,9 @@ def predict(
     from pnca.interfaces.stopping import stoppable
 
     with stoppable(), warnings_said():
-        check_target(out, overwrite=force)
+        check_target(out, overwrite=force, inputs=[model, data])
+        if data.is_dir() and data.samefile(out.parent):
+            raise InvalidInputError(f"{data} is the folder that is read: name a file in another one.")
         check_engine(engine, scheduler, jobs)
         table = open_users_data(data, sheet, encoding, separator)
 

@@ -75,7 +75,7 @@ def suggest(
 
     with stoppable(), warnings_said():
         if out is not None:
-            check_target(out, overwrite=force)
+            check_target(out, overwrite=force, inputs=[model, pool])
         table = open_users_data(pool, sheet, encoding, separator)
 
         import pnca

@@ -205,7 +205,7 @@ def decode_image(content: bytes, *, path: str | Path, limits: ImageLimits | None
     ``limits`` hold for images from strangers; without them Pillow's own limit of pixels does.
     """
     try:
-        from PIL import Image, ImageOps
+        from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError as error:
         raise MissingExtraError("PIL", "vision") from error
     if not content:
@@ -222,15 +222,16 @@ def decode_image(content: bytes, *, path: str | Path, limits: ImageLimits | None
             image.load()  # the decoding; open reads the header alone
             upright = ImageOps.exif_transpose(image)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise InvalidInputError(
-            f"The image {path} has too many pixels ({error}): make it smaller, or raise "
-            "PIL.Image.MAX_IMAGE_PIXELS if you trust it."
-        ) from error
+        advice = "make it smaller"
+        if limits is None:  # who may change the limit is told of it
+            advice += f" ({error}), or raise PIL.Image.MAX_IMAGE_PIXELS if you trust it"
+        raise InvalidInputError(f"The image {path} has too many pixels: {advice}.") from error
     except MemoryError:
         raise
     except Exception as error:  # on damaged files Pillow's formats raise whatever their parsing runs into
+        why = "" if isinstance(error, UnidentifiedImageError) else f" ({error})"
         raise CorruptDataError(
-            f"The image {path} cannot be read: it is truncated or not an image ({error})."
+            f"The image {path} cannot be read: it is truncated or not an image{why}."
         ) from error
     return _to_8_bits(upright, path)
 

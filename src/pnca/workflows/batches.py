@@ -276,7 +276,7 @@ def without_rows(case: Explanation, rows: Collection[int]) -> WhatIf:
     """Answer a case without some training examples, by their rows."""
     ids, n = case.source.record.ids, len(case.source.record)
     if wrong := [row for row in rows if not 0 <= row < n]:
-        raise InvalidInputError(f"No training example has row {wrong[0]}: rows are 0 to {n - 1}.")
+        raise InvalidInputError(f"There is no training example {wrong[0] + 1}: they are 1 to {n}.")
     names = list(dict.fromkeys(rows)) if ids is None else [ids.tolist()[row] for row in dict.fromkeys(rows)]
     # The case may have another number than the row of its input.
     return replace(case, row=0).without(names)

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from pnca import __version__
 from pnca.exceptions import PncaError
@@ -98,6 +99,10 @@ def _add_errors(app: FastAPI) -> None:
     async def known(request: Request, error: HTTPException) -> Response:
         headers = dict(error.headers or {})
         return _said(request, error.status_code, str(error.detail), headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # which nobody reads
 
     @app.exception_handler(MemoryError)
     async def too_large(request: Request, error: MemoryError) -> Response:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NoReturn
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -142,36 +143,52 @@ async def rows_of(request: Request, limits: Limits) -> list[dict[str, Any] | lis
         content += chunk
         if len(content) > limits.max_table_bytes:
             raise HTTPException(413, f"At most {limits.max_table_bytes / 2**20:.3g} MiB of rows can be sent.")
-    found = await asyncio.to_thread(_parsed, bytes(content))
-    if len(found.rows) > limits.max_rows:
-        raise HTTPException(
-            422, f"At most {limits.max_rows:,} rows can be sent; there are {len(found.rows):,}."
-        )
-    return found.rows
+    return await asyncio.to_thread(_parsed, bytes(content), limits.max_rows)
 
 
-def _parsed(content: bytes) -> Rows:
+def _parsed(content: bytes, most: int) -> list[dict[str, Any] | list[Any]]:
+    """The rows of a body, looked at one by one: it may hold a million that are wrong."""
+
     def refuse(constant: str) -> NoReturn:
         raise HTTPException(422, f"{constant} is no number of JSON: a value that is missing is null.")
 
     try:
-        value = json.loads(content, parse_constant=refuse)
+        value = json.loads(content, parse_constant=refuse, object_pairs_hook=_without_twins)
     except (ValueError, RecursionError):  # numbers of a thousand digits, a thousand brackets
         raise HTTPException(422, "The body is no JSON that can be read.") from None
-    try:
-        return Rows.model_validate(value)
-    except ValidationError as error:
-        raise HTTPException(422, _first_error_of_rows(error.errors())) from None
+    rows = value.get("rows") if isinstance(value, dict) and len(value) == 1 else None
+    if not isinstance(rows, list) or not rows:
+        raise HTTPException(422, 'The body must be an object with rows and nothing else: {"rows": [...]}.')
+    if len(rows) > most:
+        raise HTTPException(422, f"At most {most:,} rows can be sent; there are {len(rows):,}.")
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict | list) or not all(map(_is_value, (*row, *_values_of(row)))):
+            raise HTTPException(
+                422,
+                f"Row {number} must be an object, or a list, of values: texts of at most {_LONGEST_TEXT:,} "
+                "characters, finite numbers, true, false or null.",
+            )
+    return rows
 
 
-def _first_error_of_rows(errors: Sequence[Mapping[str, Any]]) -> str:
-    """What is wrong with rows, by the number of the first one that is."""
-    if len(place := errors[0]["loc"]) < 2:
-        return first_error(errors)
-    return (
-        f"Row {place[1] + 1} must be an object, or a list, of values: texts of at most {_LONGEST_TEXT:,} "
-        "characters, finite numbers, true, false or null."
-    )
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise HTTPException(422, "An object of the body has a name twice: name each column once.")
+    return found
+
+
+def _values_of(row: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return row.values() if isinstance(row, dict) else ()
+
+
+def _is_value(value: Any) -> bool:  # noqa: ANN401
+    """Whether this is a text, a number, a truth value or null, as a file could hold it."""
+    if isinstance(value, str):
+        return len(value) <= _LONGEST_TEXT and not any("\ud800" <= letter <= "\udfff" for letter in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, bool) or (isinstance(value, int) and -(2**63) <= value < 2**63)
 
 
 def first_error(errors: Sequence[Mapping[str, Any]]) -> str:

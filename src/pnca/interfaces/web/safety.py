@@ -72,7 +72,7 @@ class Guard:
             )
         origins = _values(scope, b"origin")
         site = _values(scope, b"sec-fetch-site")
-        is_foreign = any(urlsplit(origin).netloc.lower() != hosts[0].lower() for origin in origins)
+        is_foreign = any(_place_of(origin) != hosts[0].lower() for origin in origins)
         if is_foreign or (scope["method"] not in _READS and "cross-site" in site):
             return _refused(scope, 403, "Another page sent this request: open this server's own page.")
         if self.settings.token is None or scope["path"] == _OPEN:
@@ -165,6 +165,14 @@ def _refused(scope: Scope, status: int, text: str) -> ASGIApp:
     if scope["path"].startswith(("/api/", "/openapi")):
         return JSONResponse({"detail": text}, status_code=status)
     return HTMLResponse(rendered("refused.html", TEMPLATES, text=text), status_code=status)
+
+
+def _place_of(origin: str) -> str | None:
+    """Host and port of an origin; None where it is no address."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:
