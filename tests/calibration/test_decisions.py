@@ -202,7 +202,7 @@ def test_decisions__are_frozen_and_print_well():
     assert repr(found) == f"<Decisions: {found.summary()}>"
     # A promise is of inputs like the training examples, not of this batch.
     assert f"answers {counts['answered']} of 40; for inputs like the training examples" in repr(found)
-    assert "at most 10 % of such answers are wrong (out of fold" in repr(found)
+    assert "at most 10 % of all answers are wrong (out of fold" in repr(found)
     assert f"with confidence .9; {counts['unfamiliar']} unfamiliar, {counts['ambiguous']} amb" in repr(found)
     assert len(found) == 40
     assert np.array_equal(found.is_answered, [label is not None for label in found.label])

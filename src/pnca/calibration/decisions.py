@@ -382,10 +382,10 @@ def _example_weights(held_out: HeldOut, priors: FloatArray) -> FloatArray:
 
 
 def _enumerate(promises: Mapping[Any, Threshold]) -> str:
-    """What is promised: ``at most 5 % of such answers are wrong (out of fold 4 %)``, or of each class."""
+    """What is promised: ``at most 5 % of all answers are wrong (out of fold 4 %)``, or of each class."""
     parts = []
     for label, promise in promises.items():
-        answers = "such answers" if label is None else f"the answers {label!r}"
+        answers = "all answers" if label is None else f"the answers {label!r}"
         known = f"(out of fold {_percent(promise.error)})"
         parts.append(f"at most {_percent(promise.max_error)} of {answers} are wrong {known}")
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

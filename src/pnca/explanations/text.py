@@ -105,7 +105,7 @@ def sentences(case: Explanation) -> list[str]:
 
 def decision_sentence(case: Explanation, decision: Decision) -> str:
     """Whether the model answers, and why."""
-    answers = f"the answers {short(case.label)}" if decision.of_class else "such answers"
+    answers = f"the answers {short(case.label)}" if decision.of_class else "all answers"
     promise = f"at most {100 * decision.max_error:.2g} % of {answers} are wrong"
     promise += f", with confidence {decimal(decision.probability).rstrip('0')}"
     if decision.is_answered:
