@@ -180,11 +180,11 @@ class Decisions:
             f"Class {name!r} has a single example, so out of fold nothing is known of it" for name in lone
         ]
         if self.beats_shares:
-            notes.append(f"More {what} help, a larger max_error, or less confidence")
+            notes.append(f"More {what} help, a larger tolerated share, or less confidence")
         else:
             notes.append(
                 "As far as the examples show, the model is no better than always answering the class shares: "
-                "X says nothing about the classes"
+                "the inputs say nothing about the classes"
             )
         return ". ".join([f"Nothing is answered{of_class}: {reason}", *notes])
 

@@ -61,9 +61,9 @@ def verdict_of(
     if reason == ANSWERED:
         title, confidence = f"{best}: answered", f"{decisions.probability:g}".removeprefix("0")
         details = (
-            f"Of all answers that the model gives, at most {allowed} are wrong, with confidence {confidence}, "
-            f"for inputs like the training examples. This one has a probability of {probability} and a "
-            f"familiarity of {familiarity}."
+            f"Of all answers that the model gives, at most {allowed} are wrong, with confidence "
+            f"{confidence}, for inputs like the training examples. This one has a probability of "
+            f"{probability} and a familiarity of {familiarity}."
         )
     elif reason == UNFAMILIAR:
         title = "Not answered: unfamiliar, unlike the training data"

@@ -157,7 +157,7 @@ def test_many_rows__are_sorted_filtered_decided_anew_and_downloaded(opened, tabl
     sets = page.tab.locator("tbody tr td:nth-of-type(5)").all_inner_texts()
     reasons = page.tab.locator("tbody .chip").all_inner_texts()
     assert page.text("thead th:last-child") == "90 % set"
-    assert [text == "–" for text in sets] == [reason == "unfamiliar" for reason in reasons]
+    assert [text == "—" for text in sets] == [reason == "unfamiliar" for reason in reasons]
     before = page.text(".summary")
     page.tab.focus("#max-error")
     for _ in range(25):

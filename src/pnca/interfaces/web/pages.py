@@ -113,7 +113,7 @@ def parts_of_model(about: Mapping[str, Any], evaluation: Evaluation) -> dict[str
     """What ``model.html`` shows: what the model was trained on, and what is known of it out of fold."""
     return {
         "summary": reports.model_summary(about),
-        "point": words.point_sentences(evaluation, has_groups=about["n_groups"] is not None),
+        "point": words.point_sentences(evaluation),
         "reasons": tables.reasons_table(evaluation),
         "risk": reports.risk(evaluation),
         "metrics": tables.metrics_table(evaluation),
@@ -126,7 +126,7 @@ def parts_of_model(about: Mapping[str, Any], evaluation: Evaluation) -> dict[str
 def _set_of(found: Answered, row: int) -> str:
     """The conformal set of an input; a dash where it is unfamiliar, because no coverage holds there."""
     if found.decisions.reason[row] == UNFAMILIAR:
-        return "–"
+        return "—"
     names = [short(label) for label in found.classes[found.sets[row]].tolist()]
     return short(", ".join(names) or "empty", most=40)
 
