@@ -109,7 +109,7 @@ def test_decide__few_examples_cannot_promise_and_say_what_would_help():
     assert text.startswith("answers 0 of 10; 0 unfamiliar, 0 ambiguous, 10 cannot promise")
     assert "at most 5 % of the answers are wrong takes 45 examples answered without a mistake" in text
     assert "20 familiar examples were answered out of fold" in text
-    assert text.endswith("More examples help, a larger max_error, or less confidence")
+    assert text.endswith("More examples help, a larger tolerated share, or less confidence")
 
 
 def test_decide__too_many_mistakes_cannot_promise_and_say_so():
@@ -141,7 +141,7 @@ def test_decide__of_data_without_signal_says_that_the_model_knows_nothing():
     text = found.summary()
     assert not found.beats_shares
     assert re.search(r"\d\d of 95 answers were wrong out of fold", text)
-    assert "X says nothing about the classes" in text
+    assert "the inputs say nothing about the classes" in text
     assert "high confidence" not in text
 
 
@@ -149,7 +149,7 @@ def test_decide__what_is_better_than_the_class_shares_is_told_what_helps():
     rng = np.random.RandomState(0)
     found = answer(world(200, rng, sharpness=1.0), world(10, rng), max_error=0.01)
     assert found.beats_shares
-    assert found.summary().endswith("More examples help, a larger max_error, or less confidence")
+    assert found.summary().endswith("More examples help, a larger tolerated share, or less confidence")
 
 
 def test_decide__names_a_class_with_a_single_example():
@@ -202,7 +202,7 @@ def test_decisions__are_frozen_and_print_well():
     assert repr(found) == f"<Decisions: {found.summary()}>"
     # A promise is of inputs like the training examples, not of this batch.
     assert f"answers {counts['answered']} of 40; for inputs like the training examples" in repr(found)
-    assert "at most 10 % of such answers are wrong (out of fold" in repr(found)
+    assert "at most 10 % of all answers are wrong (out of fold" in repr(found)
     assert f"with confidence .9; {counts['unfamiliar']} unfamiliar, {counts['ambiguous']} amb" in repr(found)
     assert len(found) == 40
     assert np.array_equal(found.is_answered, [label is not None for label in found.label])

@@ -123,3 +123,19 @@ def test_report__of_many_classes_lists_confusions(evaluation, monkeypatch):
 
 def test_report__numbers_stay_with_their_unit(text):
     assert not re.findall(r"\d %", text)
+
+
+def test_report__where_nothing_is_promised_gives_the_reason_of_the_decision():
+    none = evaluated(max_error=0.001)
+    assert none.why_not.startswith("Nothing is answered: ")
+    assert f"{none.why_not}." in words.point_sentences(none)
+
+
+def test_report__explains_an_interval_beyond_the_promise():
+    from dataclasses import replace
+
+    found = evaluated()
+    for high, is_said in ((found.promise.max_error + 0.1, True), (found.promise.max_error, False)):
+        error = found.point.error._replace(low=0.0, high=high)
+        said = " ".join(words.point_sentences(replace(found, point=found.point._replace(error=error))))
+        assert ("no contradiction" in said) == is_said

@@ -178,7 +178,8 @@ def test_verdict__says_the_reason_and_what_it_rests_on(reason, said):
     assert found.reason == reason
     assert ".700" in found.details
     expected = {
-        "answered": "at most 5 % are wrong", "unfamiliar": "below .050", "ambiguous": "from .800 on",
+        "answered": "Of all answers that the model gives, at most 5 % are wrong, with confidence .9",
+        "unfamiliar": "below .050", "ambiguous": "from .800 on",
         "cannot promise": "takes 45 examples",
     }  # fmt: skip
     assert expected[reason] in found.details

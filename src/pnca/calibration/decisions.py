@@ -180,11 +180,11 @@ class Decisions:
             f"Class {name!r} has a single example, so out of fold nothing is known of it" for name in lone
         ]
         if self.beats_shares:
-            notes.append(f"More {what} help, a larger max_error, or less confidence")
+            notes.append(f"More {what} help, a larger tolerated share, or less confidence")
         else:
             notes.append(
                 "As far as the examples show, the model is no better than always answering the class shares: "
-                "X says nothing about the classes"
+                "the inputs say nothing about the classes"
             )
         return ". ".join([f"Nothing is answered{of_class}: {reason}", *notes])
 
@@ -382,10 +382,10 @@ def _example_weights(held_out: HeldOut, priors: FloatArray) -> FloatArray:
 
 
 def _enumerate(promises: Mapping[Any, Threshold]) -> str:
-    """What is promised: ``at most 5 % of such answers are wrong (out of fold 4 %)``, or of each class."""
+    """What is promised: ``at most 5 % of all answers are wrong (out of fold 4 %)``, or of each class."""
     parts = []
     for label, promise in promises.items():
-        answers = "such answers" if label is None else f"the answers {label!r}"
+        answers = "all answers" if label is None else f"the answers {label!r}"
         known = f"(out of fold {_percent(promise.error)})"
         parts.append(f"at most {_percent(promise.max_error)} of {answers} are wrong {known}")
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

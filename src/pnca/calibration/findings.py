@@ -215,7 +215,7 @@ def _repeated(audited: Audited, repeated: list[IntArray]) -> Finding:
         len(rows) / len(audited.folds),
         "share of the examples that have a duplicate in another fold",
         f"{audited.shown(rows)} are equal or almost equal, in {len(repeated)} set{'s' * (len(repeated) > 1)} "
-        "that different folds share: what is said out of fold is too good.",
+        "that different folds share: figures out of fold are too optimistic.",
         "Are groups missing? If they are of one patient or sample each, pass groups= (--group) to fit; leave "
         "plain copies out. With coarse columns different cases may be equal.",
     )

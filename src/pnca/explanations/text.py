@@ -105,7 +105,7 @@ def sentences(case: Explanation) -> list[str]:
 
 def decision_sentence(case: Explanation, decision: Decision) -> str:
     """Whether the model answers, and why."""
-    answers = f"the answers {short(case.label)}" if decision.of_class else "such answers"
+    answers = f"the answers {short(case.label)}" if decision.of_class else "all answers"
     promise = f"at most {100 * decision.max_error:.2g} % of {answers} are wrong"
     promise += f", with confidence {decimal(decision.probability).rstrip('0')}"
     if decision.is_answered:
@@ -189,10 +189,14 @@ def name_of(example: Example) -> str:
 
 
 def part_text(deviations: float | None, share: float | None, *, is_signed: bool = False) -> str:
-    """Standard deviations, and the share in all columns: ``+2.1 sd (40 %)``."""
+    """Standard deviations, and the share in all columns: ``+2.1 sd (40 %)``.
+
+    >>> part_text(-0.04, 0.1)
+    '0.0 sd (10 %)'
+    """
     if deviations is None or share is None:
         return ""
-    return f"{deviations:{'+' * is_signed}.1f} sd ({100 * share:.0f} %)"
+    return f"{round(deviations, 1) + 0.0:{'+' * is_signed}.1f} sd ({100 * share:.0f} %)"
 
 
 def short(value: Any, most: int = MOST_LETTERS) -> str:  # noqa: ANN401

@@ -59,7 +59,7 @@ def report_html(report: Report) -> str:
         confusion_matrix=confusion(e),
         reliability=reliability(e),
         confidence=by_confidence(e),
-        point=words.point_sentences(e, has_groups=report.about["n_groups"] is not None),
+        point=words.point_sentences(e),
         reasons=tables.reasons_table(e),
         risk=risk(e),
         familiarity=familiarity(e, report.data, report.ood),

@@ -109,6 +109,7 @@ def evaluate(
         reasons={reason: int((said.reason == reason).sum()) for reason in REASONS},
         promise=decided.promises[None],
         promise_confidence=decided.probability,
+        why_not=decided.why_not.get(None, ""),
         min_familiarity=decided.min_familiarity,
         of_training=decided.familiarity,
         unknown_classes={} if unknown is None else unknown[1],

@@ -155,6 +155,8 @@ class Evaluation:
         The confidence from which on answers are given, and what is promised of them.
     promise_confidence : float
         Probability with which the promise holds.
+    why_not : str
+        Why nothing can be promised; empty where it can.
     min_familiarity : float
         Inputs below it are not answered.
     of_training : ndarray of shape (n',)
@@ -190,6 +192,7 @@ class Evaluation:
     reasons: Mapping[str, int]
     promise: Threshold
     promise_confidence: float
+    why_not: str
     min_familiarity: float
     of_training: FloatArray
     unknown_classes: Mapping[str, int]

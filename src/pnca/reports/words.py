@@ -199,15 +199,13 @@ def enumerated(names: Sequence[str], most: int = _MOST_NAMED) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def point_sentences(evaluation: Evaluation, *, has_groups: bool) -> list[str]:
+def point_sentences(evaluation: Evaluation) -> list[str]:
     """The chosen operating point in words.
 
     Parameters
     ----------
     evaluation : Evaluation
         What was computed.
-    has_groups : bool
-        Whether the training examples came in groups.
     """
     e, promise = evaluation, evaluation.promise
     found = [
@@ -215,12 +213,7 @@ def point_sentences(evaluation: Evaluation, *, has_groups: bool) -> list[str]:
         f"{e.promise_confidence:.3g} over the draw of the training examples."
     ]
     if promise.value is None:
-        units = "groups" if has_groups else "examples"
-        found.append(
-            "That cannot be shown with these training examples: it takes at least "
-            f"{promise.n_needed} {units} answered without a mistake, or more with few. So nothing is "
-            "answered."
-        )
+        found.append(f"{e.why_not}.")
     else:
         found.append(
             f"For that an answer needs a confidence of at least {promise.value:.3f} and a familiarity of "
@@ -233,6 +226,12 @@ def point_sentences(evaluation: Evaluation, *, has_groups: bool) -> list[str]:
             f"Of the {e.n} {what} {e.point.n_answered} are answered ({percent(e.point.coverage)}), and "
             f"{wrong_in_words(e.point)}."
         )
+        if e.point.error.low <= promise.max_error < e.point.error.high:
+            found.append(
+                f"That this interval reaches beyond {percent(promise.max_error)} is no contradiction: the "
+                f"promise is one-sided, with confidence {e.promise_confidence:.3g}; the interval is "
+                "two-sided, of 95 %."
+            )
     return found
 
 
@@ -254,7 +253,7 @@ def limits(report: Report) -> list[str]:
     if report.about["n_groups"] is None:
         found.append(
             "No groups were named in the fit. If several rows are of one patient or sample, every number "
-            "here is too good: name them with --group and fit again."
+            "here is too optimistic: name them with --group and fit again."
         )
     elif e.n_groups is None:
         found.append(
@@ -267,7 +266,8 @@ def limits(report: Report) -> list[str]:
         "population or year may change it, and only labelled cases from there can show it.",
         "Familiarity finds cases far from all training examples. A disease or class that was never seen and "
         "looks like a known one gets the label of that one.",
-        "Intervals show what the number of cases leaves open (95 %), not errors in the labels.",
+        "Intervals show what the number of cases leaves open (95 %; in the learning curve 90 %), not errors "
+        "in the labels.",
         "An explanation says what the model computed, not why a patient is ill.",
         "This is no medical device. A person decides.",
     ]

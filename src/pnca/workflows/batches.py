@@ -87,8 +87,12 @@ class Answered:
         A row for each input, as ``pnca predict`` writes it.
     decisions : Decisions
         The same decisions.
+    classes : ndarray of shape (c,)
+        The labels.
     sets : ndarray of bool, shape (n, c)
-        The classes that cannot be ruled out.
+        The conformal set of classes of each input.
+    coverage : float
+        How often such a set has the true class, at least.
     counts : dict
         How many inputs have each reason.
     notes : tuple of str
@@ -98,7 +102,9 @@ class Answered:
 
     frame: pd.DataFrame
     decisions: Decisions
+    classes: NDArray[Any]
     sets: NDArray[np.bool_]
+    coverage: float
     counts: Mapping[str, int]
     notes: tuple[str, ...]
 
@@ -225,7 +231,9 @@ def answered(model: Any, batch: Batch, settings: Settings) -> Answered:  # noqa:
     return Answered(
         frame=frame,
         decisions=answers.decisions(batch.scores),
+        classes=answers.last.classes_,
         sets=answers.sets(batch.scores),
+        coverage=settings.coverage,
         counts=answers.counts,
         notes=notes,
     )

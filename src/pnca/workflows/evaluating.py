@@ -163,7 +163,7 @@ class Evaluating:
             first = int((equal >= 0).argmax())
             yield (
                 f"{n} of {len(inputs)} cases in {cases.name} equal a training example, such as "
-                f"{cases.names[first]}: the model has seen them, and all that is said here is too good"
+                f"{cases.names[first]}: the model has seen them, and these figures are too optimistic"
             )
         if cases.groups is not None and record.groups is not None:
             known = set(map(str, record.groups.tolist()))
@@ -171,7 +171,7 @@ class Evaluating:
             if shared:
                 yield (
                     f"{len(shared)} of {len(set(cases.groups.tolist()))} groups in {cases.name} are also in "
-                    "the training data: the model knows them, and all that is said here is too good"
+                    "the training data: the model knows them, and these figures are too optimistic"
                 )
 
     def _drift(

@@ -46,7 +46,8 @@ class Promises:
         unknown = "inputs from elsewhere (another device, laboratory or population)"
         if self.n_groups is None:
             unknown += (
-                "; if several rows are of one patient or sample, name them (--group): all this is too good"
+                "; if several rows are of one patient or sample, name them (--group): these figures are too "
+                "optimistic"
             )
         return [
             f"Accuracy: {percent(self.accuracy)} ({percent(low)} to {percent(high)}) of "

@@ -61,8 +61,9 @@ def verdict_of(
     if reason == ANSWERED:
         title, confidence = f"{best}: answered", f"{decisions.probability:g}".removeprefix("0")
         details = (
-            f"Probability {probability}, familiarity {familiarity}. Of such answers at most {allowed} are "
-            f"wrong, for inputs like the training examples, with confidence {confidence}."
+            f"Of all answers that the model gives, at most {allowed} are wrong, with confidence "
+            f"{confidence}, for inputs like the training examples. This one has a probability of "
+            f"{probability} and a familiarity of {familiarity}."
         )
     elif reason == UNFAMILIAR:
         title = "Not answered: unfamiliar, unlike the training data"

@@ -116,7 +116,8 @@ def test_one_row__is_answered_and_an_example_can_be_left_out(opened, table_serve
     assert "marker" in page.text(".itself")
     assert page.tab.locator("figure svg").count() == 2
     page.shot("table-case-desktop-light")
-    wait_for_status(page, title[:20])  # a screen reader is told
+    wait_for_status(page, title[:20])  # a screen reader is told, and nothing is shown twice
+    assert page.tab.evaluate("document.getElementById('status').offsetHeight") <= 1
     cards = page.tab.locator(".strip > li > a:first-child")
     assert cards.count() == 5
     assert "share" in cards.first.get_attribute("aria-label")
@@ -153,6 +154,10 @@ def test_many_rows__are_sorted_filtered_decided_anew_and_downloaded(opened, tabl
     page.tab.wait_for_selector("th[aria-sort=descending]")
     shown = [number(text) for text in page.tab.locator("tbody tr td:nth-of-type(4)").all_inner_texts()]
     assert shown == sorted(shown, reverse=True)
+    sets = page.tab.locator("tbody tr td:nth-of-type(5)").all_inner_texts()
+    reasons = page.tab.locator("tbody .chip").all_inner_texts()
+    assert page.text("thead th:last-child") == "90 % set"
+    assert [text == "—" for text in sets] == [reason == "unfamiliar" for reason in reasons]
     before = page.text(".summary")
     page.tab.focus("#max-error")
     for _ in range(25):
@@ -217,13 +222,16 @@ def test_model__is_described_and_its_slider_moves_the_operating_point(opened, ta
     page.address = table_server
     assert "60" in page.text("main")
     assert page.overflow() <= 0
-    before = page.text("#results")
+    before, by_class = page.text("#results"), page.text("#by-class")
     page.shot(f"table-model-{'desktop' if size is DESKTOP else 'phone'}-{scheme}")
     page.tab.locator("#max-error").fill("0.2")
     page.until("!document.documentElement.hasAttribute('aria-busy') && location.search.includes('0.2')")
     after = page.text("#results")
     assert before != after
     assert "20" in after
+    moved = page.text("#by-class")
+    page.tab.reload()
+    assert page.text("#by-class") == moved != by_class
 
 
 @pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "dark"), (PHONE, "light")])

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from fastapi.responses import HTMLResponse
 
 from pnca import __version__
+from pnca.calibration.decisions import UNFAMILIAR
 from pnca.explanations.case import Explanation, WhatIf
 from pnca.explanations.pages import parts_of, rendered
 from pnca.explanations.text import decimal, name_of, short
@@ -55,7 +56,7 @@ def parts_of_batch(
     n_pages = max(1, -(-len(rows) // PER_PAGE))
     number = min(max(1, number), n_pages)
     shown = rows[(number - 1) * PER_PAGE : number * PER_PAGE]
-    labels, frame = found.decisions.label, found.frame
+    labels = found.decisions.label
     return {
         "n": len(batch),
         "n_shown": len(rows),
@@ -67,6 +68,7 @@ def parts_of_batch(
         "notes": found.notes,
         "counts": found.counts,
         "headings": [_heading(name, title, asked) for name, title in HEADINGS.items()],
+        "set_title": f"{100 * found.coverage:.3g} % set",
         "rows": [
             {
                 "number": row + 1,
@@ -75,7 +77,7 @@ def parts_of_batch(
                 "reason": str(found.decisions.reason[row]),
                 "confidence": decimal(float(found.decisions.confidence[row])),
                 "familiarity": decimal(float(found.decisions.familiarity[row])),
-                "set": short(frame["set"].iloc[row], most=40),
+                "set": _set_of(found, row),
             }
             for row in shown
         ],
@@ -111,7 +113,7 @@ def parts_of_model(about: Mapping[str, Any], evaluation: Evaluation) -> dict[str
     """What ``model.html`` shows: what the model was trained on, and what is known of it out of fold."""
     return {
         "summary": reports.model_summary(about),
-        "point": words.point_sentences(evaluation, has_groups=about["n_groups"] is not None),
+        "point": words.point_sentences(evaluation),
         "reasons": tables.reasons_table(evaluation),
         "risk": reports.risk(evaluation),
         "metrics": tables.metrics_table(evaluation),
@@ -119,6 +121,14 @@ def parts_of_model(about: Mapping[str, Any], evaluation: Evaluation) -> dict[str
         "confusion_matrix": reports.confusion(evaluation),
         "reliability": reports.reliability(evaluation),
     }
+
+
+def _set_of(found: Answered, row: int) -> str:
+    """The conformal set of an input; a dash where it is unfamiliar, because no coverage holds there."""
+    if found.decisions.reason[row] == UNFAMILIAR:
+        return "—"
+    names = [short(label) for label in found.classes[found.sets[row]].tolist()]
+    return short(", ".join(names) or "empty", most=40)
 
 
 def _heading(name: str, title: str, asked: dict[str, Any]) -> dict[str, Any]:

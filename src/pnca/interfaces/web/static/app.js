@@ -1,8 +1,14 @@
 "use strict";
 // Links and forms with data-into="ID" replace that part of the page by the same part of their answer.
+// Parts with data-with="ID" are replaced together with it.
 // Without this script they are ordinary links and forms.
 
-const said = (text) => { document.getElementById("status").textContent = text; };
+// Screen readers are told everything; shown is only what stands nowhere else on the page.
+const said = (text, isShown = false) => {
+  const status = document.getElementById("status");
+  status.textContent = text;
+  status.classList.toggle("unseen", !isShown);
+};
 let current = null; // the request under way: a newer one takes its place
 
 async function load(address, { into = "main", options = {}, history: mode = "push" } = {}) {
@@ -16,6 +22,9 @@ async function load(address, { into = "main", options = {}, history: mode = "pus
     const part = page.getElementById(into) ?? page.getElementById("main");
     if (!part) throw new Error("no such part");
     document.getElementById(part.id).replaceWith(document.adoptNode(part));
+    page.querySelectorAll(`[data-with="${part.id}"]`).forEach((other) => {
+      document.getElementById(other.id)?.replaceWith(document.adoptNode(other));
+    });
     if (part.id === "main") {
       document.querySelectorAll(".top nav a").forEach((link, place) => {
         const other = page.querySelectorAll(".top nav a")[place];
@@ -35,7 +44,7 @@ async function load(address, { into = "main", options = {}, history: mode = "pus
       window.scrollTo(0, 0);
     }
   } catch (error) {
-    if (error.name !== "AbortError") said("The server does not answer. Is it still running?");
+    if (error.name !== "AbortError") said("The server does not answer. Is it still running?", true);
   } finally {
     if (current === own) {
       current = null;
@@ -52,10 +61,10 @@ function send(form, files) {
     size += file.size;
   }
   if (size > Number(form.dataset.maxBytes)) {
-    said(`These files have ${Math.round(size / 2 ** 20)} MiB, of ${Math.round(form.dataset.maxBytes / 2 ** 20)} at most: choose fewer.`);
+    said(`These files have ${Math.round(size / 2 ** 20)} MiB, of ${Math.round(form.dataset.maxBytes / 2 ** 20)} at most: choose fewer.`, true);
     return;
   }
-  said(`Reading ${files.length === 1 ? files[0].name : `${files.length} files`} …`);
+  said(`Reading ${files.length === 1 ? files[0].name : `${files.length} files`} …`, true);
   load(form.action, { into: form.dataset.into, options: { method: "POST", body: data } });
 }
 
