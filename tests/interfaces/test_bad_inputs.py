@@ -147,6 +147,30 @@ def test_files_that_are_there_are_replaced_only_if_that_is_wanted(run, files, co
     is_refused(run(command, *WRITING[command][:-1], "folder", "--force"), "is a folder")
 
 
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("predict", ("model.pnca", "new.csv", "-o", "new.csv")),
+        ("explain", ("model.pnca", "new.csv", "--row", "1", "-o", "model.pnca")),
+        ("suggest", ("model.pnca", "new.csv", "-k", "1", "-o", "new.csv")),
+        ("evaluate", ("model.pnca", "new.csv", "--report", "model.pnca")),
+        ("compare", ("train.csv", "--target", "y", "--report", "train.csv")),
+        ("export", ("model.pnca", "--onnx", "model.pnca")),
+        ("fit", ("train.csv", "--target", "y", "-o", "train.csv")),
+    ],
+)
+def test_what_is_read_is_not_replaced_even_if_that_is_wanted(run, files, command, arguments):
+    before = Path(arguments[-1]).read_bytes()
+    is_refused(run(command, *arguments, "--force"), "is what is read here: name another file")
+    assert Path(arguments[-1]).read_bytes() == before
+
+
+def test_predictions_do_not_go_into_the_folder_that_is_read(run, files):
+    Path("parts").mkdir()
+    shutil.copy("new.csv", "parts")
+    is_refused(run("predict", "model.pnca", "parts", "-o", "parts/out.csv"), "is the folder that is read")
+
+
 @pytest.mark.parametrize("command", WRITING)
 def test_a_full_disk_leaves_what_was_there(run, files, command, monkeypatch):
     monkeypatch.setattr("pnca.workflows.fit_table", fitted)

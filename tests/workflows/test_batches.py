@@ -104,7 +104,7 @@ def test_explain_input__is_the_case_of_the_model(model, batch):
     names = [example.id for example in case.examples]
     np.testing.assert_allclose(without_rows(case, rows).after, expected.without(names).after)
     for wrong in (-1, 60):
-        with pytest.raises(InvalidInputError, match="No training example"):
+        with pytest.raises(InvalidInputError, match="There is no training example"):
             without_rows(case, [wrong])
 
 

@@ -1,5 +1,6 @@
 """The REST interface says what the model says, and answers hostile input with a sentence."""
 
+import asyncio
 import json
 import threading
 import time
@@ -372,3 +373,53 @@ def test_models__without_their_record_say_so_and_answer(table_model, csv_file, t
         assert [line.split(",")[-2] for line in written] == [line.split(",")[-2] for line in expected]
         assert "Without 1 training example" in client.get(f"{page}/1?without=5").text
         assert client.get("/model").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ('{"rows": [{"marker": 1, "marker": 2}]}', "a name twice"),
+        ('{"rows": [{"marker": 1, "\\ud800": 1}]}', "Row 1 must be an object"),
+        ('{"rows": [{"marker": "\\ud800"}]}', "Row 1 must be an object"),
+        ('{"rows": [[1, 2, "a"], 3]}', "Row 2 must be an object"),
+        ('{"rows": [[[1], 2, "a"]]}', "Row 1 must be an object"),
+        ('{"rows": [[1e999, 2, "a"]]}', "Row 1 must be an object"),
+        ('{"rows": []}', "an object with rows and nothing else"),
+        ('{"rows": [[1]], "more": 1}', "an object with rows and nothing else"),
+        ("[]", "an object with rows and nothing else"),
+    ],
+)
+def test_predict__rows_that_are_none_are_refused_in_a_sentence(table_client, body, reason):
+    answer = table_client.post("/api/predict", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert reason in answer.json()["detail"]
+
+
+def test_predict__a_body_of_many_wrong_rows_costs_no_more_than_the_first(table_client):
+    body = '{"rows": [' + ",".join(["1"] * 20_000) + "]}"
+    start = time.process_time()
+    answer = table_client.post("/api/predict", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, time.process_time() - start < 1) == (422, True)
+
+
+def test_predict__a_client_that_leaves_in_the_middle_is_no_error(table_client):
+    messages = [
+        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    scope = {
+        "type": "http", "method": "POST", "path": "/api/predict", "raw_path": b"/api/predict",
+        "query_string": b"", "root_path": "", "scheme": "http", "http_version": "1.1",
+        "server": ("127.0.0.1", 8000), "client": ("127.0.0.1", 1),
+        "headers": [(b"host", b"127.0.0.1:8000"), (b"content-type", b"application/json")],
+    }  # fmt: skip
+    sent = []
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(table_client.app(scope, receive, send))
+    assert sent[0]["status"] == 400

@@ -60,7 +60,8 @@ def test_host__of_a_server_at_all_addresses_is_one_of_these_and_no_name():
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://127.0.0.1:8001", "http://localhost:8000", "file://"]
+    "origin",
+    ["http://evil.example", "null", "http://127.0.0.1:8001", "http://localhost:8000", "file://", "http://["],
 )
 def test_origin__of_another_page_is_refused(table_client, rows, origin):
     answer = table_client.post("/api/predict", json={"rows": rows}, headers={"origin": origin})
