@@ -139,3 +139,23 @@ def test_prediction_sets__are_never_empty_and_full_with_too_few_examples():
     p_values = class_p_values(few, np.array([0, 1, 1]), np.array([[0.1, 0.2]]), by_class=False)
     assert prediction_sets(p_values, np.array([1]), 0.9).tolist() == [[True, True]]
     assert prediction_sets(p_values, np.array([1]), 0.5).tolist() == [[False, True]]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_p_values_and_sets__are_those_of_crepes(seed):
+    """An implementation of its own, of all examples together and class by class; scores have ties."""
+    crepes = pytest.importorskip("crepes")
+    rng = np.random.RandomState(seed)
+    own, labels = rng.randint(9, size=60).astype(float), np.r_[0, 1, 2, rng.randint(3, size=57)]
+    scores = rng.randint(-1, 10, size=(40, 3)).astype(float)
+    common = crepes.ConformalClassifier().fit(-own)
+    expected = common.predict_p(-scores, smoothing=False)
+    np.testing.assert_allclose(class_p_values(own, labels, scores, by_class=False), expected)
+    best = scores.argmax(axis=1)
+    sets = common.predict_set(-scores, confidence=0.8, smoothing=False).astype(bool)
+    sets[np.arange(40), best] = True  # ours always have the most probable class
+    np.testing.assert_array_equal(prediction_sets(expected, best, 0.8), sets)
+    by_class = crepes.ConformalClassifier().fit(-own, bins=labels)
+    for c in range(3):
+        one = by_class.predict_p(-scores[:, [c]], bins=np.full(40, c), smoothing=False)[:, 0]
+        np.testing.assert_allclose(class_p_values(own, labels, scores)[:, c], one)

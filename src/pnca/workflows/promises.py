@@ -59,8 +59,8 @@ class Promises:
             + ": "
             + "; ".join(self._answers(share) for share in self.answered)
             + ".",
-            f"Familiarity: inputs below {self.min_familiarity:.2g} are not answered; of inputs like the "
-            "training examples about that share is.",
+            f"Familiarity: inputs below {self.min_familiarity:.2g} are not answered; these are about "
+            f"{100 * self.min_familiarity:.2g} % of inputs like the training examples.",
             f"Not known: {unknown}.",
         ]
 
