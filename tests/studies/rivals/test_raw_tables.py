@@ -69,8 +69,8 @@ def test_boosted__categories_are_no_numbers(raw):
 
 
 def test_catboost__the_number_of_trees_is_that_of_least_loss():
-    """Labels at random: many trees are a mistake."""
+    """Labels at random: many trees are a mistake, and folds see it."""
     rng = np.random.default_rng(0)
     model = CatBoost(iterations=300, random_state=0).fit(rng.normal(size=(60, 3)), rng.integers(0, 2, 60))
-    assert model.n_trees_ == 30
-    assert model.model_.tree_count_ == 30
+    assert model.n_trees_ <= 90
+    assert model.model_.tree_count_ == model.n_trees_
