@@ -8,7 +8,7 @@ from pnca import PNCAClassifier
 from pnca.exceptions import InvalidInputError
 from pnca.tables import open_table
 from pnca.tables.text import open_text
-from pnca.workflows.answers import Answers, Scores, Settings, checked_inputs, scores_of
+from pnca.workflows.answers import Answers, Scores, Settings, checked_inputs, decisions_out_of_fold, scores_of
 from pnca.workflows.batches import (
     RowsTable,
     answered,
@@ -20,7 +20,7 @@ from pnca.workflows.batches import (
     without_rows,
 )
 from pnca.workflows.predicting import predict_table, source_of
-from pnca.workflows.samples import decisions_out_of_fold, sample_of, samples_of
+from pnca.workflows.samples import sample_of, samples_of
 from pnca.workflows.verdicts import verdict_of
 
 SETTINGS = Settings(max_error=0.2, n_examples=4)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pnca.calibration.arguments import check_max_error, check_min_familiarity, check_share
-from pnca.calibration.decisions import UNFAMILIAR, Decisions, decide, held_out_sets
+from pnca.calibration.decisions import UNFAMILIAR, Decisions, decide, decide_held_out, held_out_sets
 from pnca.calibration.drift import Drift, batch_drift
 from pnca.estimators.checks import check_inputs
 from pnca.estimators.decisions import held_out_of
@@ -96,6 +96,32 @@ def scores_of(model: Any, inputs: NDArray[Any], n_examples: int = 3) -> Scores: 
         evidence=fitted.log_evidence(inputs, device),
         rows=rows,
         shares=shares,
+    )
+
+
+def decisions_out_of_fold(model: Any, settings: Settings) -> Decisions:  # noqa: ANN401
+    """Decide the training examples themselves, by models that did not see them.
+
+    Parameters
+    ----------
+    model : PNCAClassifier
+        Fitted with folds.
+    settings : Settings
+        What is asked.
+
+    Returns
+    -------
+    Decisions
+        In the order of the training data.
+    """
+    last, _ = last_step(model, None, "decide")
+    held_out = held_out_of(last)
+    return decide_held_out(
+        held_out,
+        last.classes_,
+        max_error=check_max_error(settings.max_error, last.classes_),
+        confidence=settings.confidence,
+        min_familiarity=check_min_familiarity(None, held_out.n_units),
     )
 
 

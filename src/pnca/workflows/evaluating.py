@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pnca.calibration import Audit
-from pnca.calibration.decisions import decide_held_out
 from pnca.calibration.drift import batch_drift
 from pnca.calibration.duplicates import equal_rows
 from pnca.estimators.checks import check_inputs
@@ -29,7 +28,7 @@ from pnca.reports.values import Evaluation, Said
 from pnca.sources import ImageSource
 from pnca.training.sampling import numbered_groups
 from pnca.workflows.about import about_model
-from pnca.workflows.answers import Answers, Asked, Settings, with_names
+from pnca.workflows.answers import Answers, Asked, Settings, decisions_out_of_fold, with_names
 from pnca.workflows.cases import Cases
 from pnca.workflows.pictures import Pictures
 
@@ -69,13 +68,7 @@ class Evaluating:
         self.model, self.stage = model, stage
         self.answers = Answers(model, Settings(max_error=max_error, confidence=confidence, n_examples=0))
         self.last, self.held_out = with_names(self.answers.last), self.answers.held_out
-        self.decided = decide_held_out(
-            self.held_out,
-            self.last.classes_,
-            max_error=self.answers.max_error,
-            confidence=confidence,
-            min_familiarity=self.answers.min_familiarity,
-        )
+        self.decided = decisions_out_of_fold(model, self.answers.settings)
         self.notes: list[str] = []
         self.drift: Any = None
 

@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pnca.calibration.arguments import check_max_error, check_min_familiarity
-from pnca.calibration.decisions import REASONS, Decisions, decide_held_out
-from pnca.estimators.decisions import held_out_of
+from pnca.calibration.decisions import REASONS
 from pnca.exceptions import InvalidInputError
 from pnca.explanations.case import Explanation
 from pnca.models.ledger import with_support
-from pnca.pipelines import last_step
-from pnca.workflows.answers import Settings
+from pnca.workflows.answers import Settings, decisions_out_of_fold
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,32 +33,6 @@ class Sample:
     row: int
     label: Any
     case: Explanation
-
-
-def decisions_out_of_fold(model: Any, settings: Settings) -> Decisions:  # noqa: ANN401
-    """Decide the training examples themselves, by models that did not see them.
-
-    Parameters
-    ----------
-    model : PNCAClassifier
-        Fitted with folds.
-    settings : Settings
-        What is asked.
-
-    Returns
-    -------
-    Decisions
-        In the order of the training data.
-    """
-    last, _ = last_step(model, None, "decide")
-    held_out = held_out_of(last)
-    return decide_held_out(
-        held_out,
-        last.classes_,
-        max_error=check_max_error(settings.max_error, last.classes_),
-        confidence=settings.confidence,
-        min_familiarity=check_min_familiarity(None, held_out.n_units),
-    )
 
 
 def samples_of(model: Any, settings: Settings) -> dict[str, int]:  # noqa: ANN401

@@ -26,6 +26,7 @@ from pnca.workflows.predicting import (
     id_column,
     ids_of,
     inputs_of,
+    no_rows,
     source_of,
     unused_columns,
 )
@@ -122,7 +123,7 @@ def suggest_rows(
         names.append(np.asarray(found, dtype=object))
         row += len(raw)
     if not row:
-        raise InvalidInputError(f"{table.path} has a header and no rows.")
+        raise no_rows(table)
     X = require("pandas").concat(inputs, ignore_index=True)
     suggestions = suggest(model, as_fitted(model, X), k)
     return NamedSuggestions(

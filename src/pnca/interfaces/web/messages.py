@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NoReturn
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
+from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -28,13 +28,6 @@ Value = (
     | Annotated[str, Field(max_length=_LONGEST_TEXT)]
     | None
 )
-
-
-class Rows(BaseModel):
-    """Rows of a table: each by the names of its columns, or as a list in the order of the model's."""
-
-    model_config = ConfigDict(extra="forbid")
-    rows: Annotated[list[dict[str, Value] | list[Value]], Field(min_length=1)]
 
 
 class Refusal(BaseModel):

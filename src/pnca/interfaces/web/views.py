@@ -15,10 +15,10 @@ from pnca.interfaces.web.api import info_of
 from pnca.interfaces.web.pages import page, parts_of_batch, parts_of_input, parts_of_model, query
 from pnca.interfaces.web.service import Service
 from pnca.interfaces.web.uploads import files_of
+from pnca.workflows.answers import decisions_out_of_fold
 from pnca.workflows.batches import IMAGES, SORTED_BY, TABLE, Answered, Batch, arranged
 from pnca.workflows.evaluating import evaluated_out_of_fold
 from pnca.workflows.image_content import training_picture
-from pnca.workflows.samples import decisions_out_of_fold
 from pnca.workflows.verdicts import Reason, verdict_of
 
 #: Share of the answers that may be wrong.
